@@ -91,8 +91,8 @@ def _take_over(cluster: Cluster, replicas: dict[str, RunningMuster], run: Run) -
 
 
 def _gated(pods: list[Object]) -> list[Object]:
-    """Gate the pods as the admission policy does. Otherwise kube-scheduler tries all waiting pods before it comes to
-    those that the takeover has caught."""
+    """Gate the pods as the admission policy does. Otherwise kube-scheduler tries all waiting pods before the pods
+    that the takeover has caught."""
     for pod in pods:
         pod["spec"]["schedulingGates"] = [{"name": GANG_GATE}]
     return pods

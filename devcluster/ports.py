@@ -21,7 +21,7 @@ While it is open, no other process of a devcluster gives the port out.
 def free_port() -> int:
     """Return a port that nothing listened on a moment ago, and that no other caller was given.
 
-    Other programs may still take the port, such as those that choose their own. Callers retry on a clash.
+    Other programs may still take the port, such as one that chooses its own. Callers retry on a clash.
     """
     for _ in range(ATTEMPTS):
         port = random.randint(LOWEST, HIGHEST)  # noqa: S311 - not a secret

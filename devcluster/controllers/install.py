@@ -37,7 +37,7 @@ def build_controller(controller: Controller, progress: Progress) -> tuple[Path, 
 
 
 def start_controller(cluster: Cluster, name: str, progress: Progress = silent, options: Sequence[str] = ()) -> Process:
-    """Build, install and start the controller, after those that it needs; returns when it and its webhooks are ready.
+    """Build, install and start the controller, after the ones it needs; returns when it and its webhooks are ready.
 
     ``options``: arguments beside its own.
     """
