@@ -45,12 +45,12 @@ class Call:
 class Load:
     """The results of ``calls``, ``rate`` a second.
 
+    ``began``: when the first call was due, in seconds since 1970.
+    ``client_late_ms``: the latest that this client itself was with a call.
     ``answers``: the latency in ms of each answered call, by its number, in order of answers.
-
-    ``refusals``: answers with an error in them, by reason, and those to prioritize that mark no node. ``failed``: no
-    answer that kube-scheduler could use, by reason.
-    ``stopped_ms``: the latency that was above the limit and ended the load, None if none was. ``began``: when the first
-    call was due, in seconds since 1970. ``client_late_ms``: the latest that this client itself was with a call.
+    ``refusals``: answers with an error in them, by reason, and answers to prioritize that mark no node.
+    ``failed``: no answer that kube-scheduler could use, by reason.
+    ``stopped_ms``: the latency that was above the limit and ended the load; None if none was.
     """
 
     calls: Sequence[Call] = ()

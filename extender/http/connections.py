@@ -54,10 +54,10 @@ class Connections:
         self._most = most
         self._most_bytes = most_bytes
         self._open: set[BoundedProtocol] = set()
-        self._waiting: dict[
-            BoundedProtocol, None
-        ] = {}  # connections that wait for a request or the rest of it; the longest first
-        self._arriving: dict[BoundedProtocol, int] = {}  # bytes of each arriving request; the longest first
+        self._waiting: dict[BoundedProtocol, None] = {}
+        """Connections that wait for a request or the rest of it; the longest first."""
+        self._arriving: dict[BoundedProtocol, int] = {}
+        """The bytes of each arriving request; the longest first."""
 
     def opened(self, bounded_protocol: BoundedProtocol) -> None:
         self._open.add(bounded_protocol)

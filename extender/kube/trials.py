@@ -19,7 +19,7 @@ from extender.kube.convert import pod_from
 from extender.kube.dialects.naming import READ
 from extender.kube.kinds.kind import Object, UnreadableJobError
 from extender.kube.kinds.read import Reader, meta_of, templates_of
-from extender.kube.kinds.template import bare, originals_of
+from extender.kube.kinds.template import acceptable, bare, originals_of
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import PodObject
 from extender.runtime.requests import Response
@@ -158,15 +158,9 @@ def copy_of(template: Object, job: Job) -> Object:
     ``env`` is left out, too: a template may name a variable twice, which no apply may, and jobs of one shape differ in
     it.
     """
-    meta, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
-    for field in ("initContainers", "containers"):
-        # Containers that a controller adds may lack fields that the API server demands.
-        if containers := spec.pop(field, None):
-            spec[field] = [
-                {"name": f"added-{at}", "image": "added", **container} for at, container in enumerate(containers)
-            ]
-            for container in spec[field]:
-                container.pop("env", None)
+    meta, spec = template.get("metadata") or {}, acceptable(template.get("spec") or {})
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        container.pop("env", None)
     if gates := [gate for gate in spec.pop("schedulingGates", None) or () if gate.get("name") != GANG_GATE]:
         spec["schedulingGates"] = gates
     owner = job.owner

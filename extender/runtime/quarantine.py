@@ -124,9 +124,8 @@ class Quarantine:
     def __init__(self, record: Record, save: Callable[[Record], None], clock: Callable[[], float]) -> None:
         self._save = save
         self._clock = clock
-        now = (
-            clock()
-        )  # The clock may have been set back since; nothing must stay left out until an instant of the old time.
+        # The clock may have been set back since; nothing must stay left out until an instant of the old time.
+        now = clock()
         entries = record.entries[-MOST_ENTRIES:]
         self._entries = {entry.uid: replace(entry, at=min(entry.at, now)) for entry in entries}
         self._failures = record.failures

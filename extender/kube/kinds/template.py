@@ -138,6 +138,20 @@ def bare(template: Template, originals: Originals) -> Object:
     return pod
 
 
+def acceptable(spec: Object) -> Object:
+    """A copy of a template's spec with what the API server demands of pods.
+
+    Containers that a controller adds may lack a name and an image.
+    """
+    made = dict(spec)
+    for field in ("initContainers", "containers"):
+        if containers := made.pop(field, None):
+            made[field] = [
+                {"name": f"added-{at}", "image": "added", **container} for at, container in enumerate(containers)
+            ]
+    return made
+
+
 def is_marked(template: Template) -> bool:
     """Whether Muster has written on the template."""
     annotations = next(found(template.pod, "metadata.annotations"), None) or {}

@@ -24,7 +24,7 @@ from extender.kube.kinds.kind import Object, UnreadableJobError, conditions
 from extender.kube.kinds.plan import in_vain_text
 from extender.kube.kinds.read import meta_of, templates_of
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.template import bare, originals_of, tolerate
+from extender.kube.kinds.template import acceptable, bare, originals_of, tolerate
 from extender.kube.queues.resources import PROVISIONING
 from extender.kube.queues.rounds import Turns, go_round
 from extender.kube.reading.identity import UnreadableError
@@ -126,7 +126,7 @@ class CapacityKeeper:
                 await turns.take(f"attempt {ask.attempt} of {ask.key}", self._make(ask))
             elif self._made[ask].last_answer != "Failed":
                 await turns.take(f"attempt {ask.attempt} of {ask.key}", self._follow(ask, self._made[ask]))
-        await turns.take("those that nobody asks for any more", self._clear())
+        await turns.take("requests that no job needs any more", self._clear())
         turns.end()
 
     async def _end(self, ask: CapacityAsk, rest: InVain | None) -> None:
@@ -262,21 +262,15 @@ class CapacityKeeper:
                 sort = requested.labels, requested.tolerations, requested.requests
                 counts[sort] = requested, counts.get(sort, (requested, 0))[1] + requested.count
             pod = bare(template, originals.get(template.name, {}))
-            sorts += [(_as_created(pod, requested_pods), count) for requested_pods, count in counts.values()]
+            sorts += [(_as_created(pod, requested), count) for requested, count in counts.values()]
         if not sorts:
             raise UnreadableJobError(_GONE)
         return sorts
 
 
 def _as_created(pod: Object, requested_pods: RequestedPods) -> Object:
-    """The template of pods with that flavor. Containers that a controller adds get the name and image that the API
-    server demands."""
-    spec = dict(pod.get("spec") or {})
-    for field in ("initContainers", "containers"):
-        if containers := spec.pop(field, None):
-            spec[field] = [
-                {"name": f"added-{at}", "image": "added", **container} for at, container in enumerate(containers)
-            ]
+    """The template of pods with that flavor."""
+    spec = acceptable(pod.get("spec") or {})
     if requested_pods.labels:
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **dict(requested_pods.labels)}
     made = {"metadata": {key: pod["metadata"][key] for key in _COPIED_METADATA if (pod.get("metadata") or {}).get(key)}}
