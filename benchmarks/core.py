@@ -386,9 +386,9 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     rows = [
         (
             f"{run.nodes:,} ({run.pods:,} pods)",
-            _told(run.small_ms),
-            _told(run.large_ms),
-            _told(run.pass_ms),
+            _median_and_most(run.small_ms),
+            _median_and_most(run.large_ms),
+            _median_and_most(run.pass_ms),
             f"{run.longest_ms:.1f} ms",
             f"{run.memory_mib:.0f} MiB",
             f"{run.read_s:.2f} s",
@@ -399,7 +399,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
         *("nodes", f"gang of {SMALL}", f"gang of {LARGE}", f"pass over {runs[0].gangs:,} waiting gangs"),
         *("without a break", "memory", "to take all in"),
     )
-    asking = [(words, *(_told(run.asking_ms[words]) for run in runs)) for words in runs[0].asking_ms]
+    asking = [(words, *(_median_and_most(run.asking_ms[words]) for run in runs)) for words in runs[0].asking_ms]
     sizes = ("gang", *(f"{run.nodes:,} nodes" for run in runs))
     return [
         Table("Decisions of the core: median (worst)", columns, rows),
@@ -419,7 +419,12 @@ def _names_table(runs: Sequence[Run]) -> Iterator[Table]:
 
 def _starts_table(runs: Sequence[Run]) -> Iterator[Table]:
     rows = [
-        (f"{run.nodes:,}", f"{run.starts.known:,}", _told(run.starts.all_ms), _told(run.starts.longest_ms))
+        (
+            f"{run.nodes:,}",
+            f"{run.starts.known:,}",
+            _median_and_most(run.starts.all_ms),
+            _median_and_most(run.starts.longest_ms),
+        )
         for run in runs
         if run.starts is not None
     ]
@@ -428,7 +433,7 @@ def _starts_table(runs: Sequence[Run]) -> Iterator[Table]:
         yield Table(title, ("nodes", "with an expected start", "all of it", "longest slice"), rows)
 
 
-def _told(milliseconds: Sequence[float]) -> str:
+def _median_and_most(milliseconds: Sequence[float]) -> str:
     return f"{middle(milliseconds):.2f} ms ({max(milliseconds):.2f})"
 
 

@@ -131,7 +131,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             f"{middle([run.pods_per_s for run in own]):.0f}",
             f"{middle([run.seconds for run in own]):.2f} s",
             f"{middle([run.binding_s for run in own]):.2f} s",
-            *(_told(ratio(runs, own[0].shape, own[0].arm, against)) for against in (Arm.ADAPTIVE, Arm.ALL)),
+            *(_ratio_text(ratio(runs, own[0].shape, own[0].arm, against)) for against in (Arm.ADAPTIVE, Arm.ALL)),
             f"{middle([run.nodes_per_gang for run in own]):.1f}",
             f"{middle([run.cliques_per_gang for run in own]):.1f}",
             f"{max(run.cliques_at_most for run in own)} of {own[0].cliques_needed}",
@@ -192,7 +192,7 @@ def bindings_per_s(run: Run) -> float:
     return (run.pods - 1) / run.binding_s
 
 
-def _told(measured: float | None) -> str:
+def _ratio_text(measured: float | None) -> str:
     return "-" if measured is None else f"{measured:.2f}"
 
 

@@ -140,7 +140,7 @@ def _timed(
     load = results[NAMES[what]] = asyncio.run(fire(stage.muster_url, calls, rate, concurrency))
     after = stage.muster_page()
     buckets = [page.by("le", f"{HISTOGRAM}_bucket", verb=verb.value) for page in (after, before)]
-    return Run(what, figures(load), _told(quantile(0.99, *buckets)))
+    return Run(what, figures(load), _in_ms(quantile(0.99, *buckets)))
 
 
 def _last(results: dict[str, Load]) -> Run:
@@ -150,7 +150,7 @@ def _last(results: dict[str, Load]) -> Run:
     return Run(BIND_LAST, figures(load), None)
 
 
-def _told(seconds: float) -> float | None:
+def _in_ms(seconds: float) -> float | None:
     return None if math.isnan(seconds) else round(seconds * 1000, 2)
 
 

@@ -140,14 +140,14 @@ def _requests(gpus: int) -> Requests:
 def tables(runs: Sequence[Run]) -> list[Table]:
     sizes = (f"{run.candidates:,} candidates" for run in runs)
     rows = [
-        (words, *(f"{_told(run.search_ms[words])}: {run.victims[words]}" for run in runs))
+        (words, *(f"{_median_and_most(run.search_ms[words])}: {run.victims[words]}" for run in runs))
         for words in runs[0].search_ms
     ]
     title = f"Search for victims, {runs[0].nodes:,} nodes: processor time, median (worst): victims"
     return [Table(title, ("gang", *sizes), rows)]
 
 
-def _told(milliseconds: Sequence[float]) -> str:
+def _median_and_most(milliseconds: Sequence[float]) -> str:
     return f"{middle(milliseconds):.1f} ms ({max(milliseconds):.1f})"
 
 

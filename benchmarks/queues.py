@@ -250,7 +250,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
         size = max(crowds, key=lambda run: run.queues)
         title = f"{size.queues:,} ClusterQueues, {size.waiting:,} workloads wait, {size.nodes:,} nodes: processor time"
         whats = dict.fromkeys(what for run in crowds for what in run.ms)
-        rows = [(what, *(_told(run, what) for run in crowds)) for what in whats]
+        rows = [(what, *(_times_of(run, what) for run in crowds)) for what in whats]
         all_tables.append(Table(f"{title}, median (worst), longest step", ("", *(run.shape for run in crowds)), rows))
     if courses:
         rows = [(run.shape, *run.figures.told(run.waiting)) for run in courses if run.figures is not None]
@@ -258,7 +258,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     return all_tables
 
 
-def _told(run: Run, what: str) -> str:
+def _times_of(run: Run, what: str) -> str:
     if what not in run.ms:
         return "-"
     return f"{middle(run.ms[what]):.2f} ms ({max(run.ms[what]):.2f}), {run.longest_ms[what]:.1f} ms"

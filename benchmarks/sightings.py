@@ -134,18 +134,20 @@ class Reasons(Watching):
 
     def __init__(self, api: Api) -> None:
         super().__init__(api, EVENTS)
-        self._told: set[str] = set()
+        self._explained: set[str] = set()
 
     def wait(self, count: int, timeout_s: float) -> None:
         """Wait until that many gangs have a reason. Raises TimeoutError, or the error that broke the watch."""
-        if not self._await(lambda: len(self._told) >= count, timeout_s):
-            raise TimeoutError(f"only {len(self._told)} of {count} gangs were given a reason after {timeout_s:g} s")
+        if not self._await(lambda: len(self._explained) >= count, timeout_s):
+            raise TimeoutError(
+                f"only {len(self._explained)} of {count} gangs were given a reason after {timeout_s:g} s"
+            )
 
     def _see(self, event: Object) -> None:
         if event["reportingController"] != CONTROLLER or event["reason"] != "NoRoom":
             return
         with self._news:
-            self._told.add(event["regarding"]["name"].rpartition("-")[0])
+            self._explained.add(event["regarding"]["name"].rpartition("-")[0])
             self._news.notify_all()
 
 

@@ -137,7 +137,7 @@ def _speed(runs: Sequence[Run]) -> Table:
     for mode, own in by_mode(runs).items():
         row = (
             f"{middle([run.pods_per_s for run in own]):.0f}",
-            *(_told(ratio(runs, mode, reference)) for reference in (Mode.ADAPTIVE, Mode.ALL)),
+            *(_ratio_text(ratio(runs, mode, reference)) for reference in (Mode.ADAPTIVE, Mode.ALL)),
             f"{middle([run.cliques_per_gang for run in own]):.1f}",
             str(max(run.cliques_at_most for run in own)),
             str(max(run.partial for run in own)),
@@ -168,7 +168,7 @@ def ratio(runs: Sequence[Run], mode: Mode, reference: Mode) -> float | None:
     return middle([run.pods_per_s / compared[run.round] for run in own]) if own else None
 
 
-def _told(measured: float | None) -> str:
+def _ratio_text(measured: float | None) -> str:
     return "-" if measured is None else f"{measured:.2f}"
 
 
