@@ -74,6 +74,11 @@ def amount(name: str, much: int, *, up: bool = False) -> str:
     return "1 pod" if (name, much) == ("pods", 1) else f"{much} {name}"
 
 
+def without_name(name: str, much: int) -> str:
+    """The amount without its name, which stands beside it: ``"1.5"``, ``"512 MiB"``, ``"8"``."""
+    return amount(name, much).removesuffix(f" {name}")
+
+
 def without_devices(requests: Requests) -> Requests:
     """The requests that the pod itself states: without amounts of devices that its claims ask for."""
     for name, _ in requests:

@@ -11,7 +11,7 @@ from extender.api.models import QueueView, QuotaView
 from extender.cli.inspection.names import kind_of
 from extender.cli.inspection.tables import span
 from extender.cli.terminal import grid, plain
-from policies.words import amount, listed
+from policies.words import listed, without_name
 
 _BAR = 12
 LEGEND = (
@@ -130,7 +130,7 @@ def _rows(queues: Sequence[QueueView], queue: QueueView, depth: int) -> Iterator
     for at, quota in enumerate(queue.quotas):
         local = queue.kind == "LocalQueue"  # it has no quota of its own
         own = (None, quota.used, None, None, None) if local else _amounts(quota)
-        amounts = ("" if quantity is None else _short(quota.resource, quantity) for quantity in own)
+        amounts = ("" if quantity is None else without_name(quota.resource, quantity) for quantity in own)
         first = (called, *counts) if not at else ("", "", "")
         bar = "" if local else _bar(quota.used, quota.nominal)
         yield first[0], quota.flavor, quota.resource, bar, *amounts, first[1], first[2]
@@ -157,11 +157,6 @@ def _called(queue: QueueView) -> str:
 
 def _amounts(quota: QuotaView) -> tuple[int | None, ...]:
     return quota.nominal, quota.used, quota.borrowed, quota.lent, quota.most
-
-
-def _short(resource: str, quantity: int) -> str:
-    """The amount without the name of the resource, which is shown beside it."""
-    return amount(resource, quantity).removesuffix(f" {resource}")
 
 
 def _bar(used: int, nominal: int) -> str:

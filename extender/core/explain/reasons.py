@@ -17,7 +17,7 @@ from extender.core.ledger.expectations import Expectation
 from policies.model import Victim
 from policies.model.mentions import Mention, mentioned
 from policies.model.queues import VOLCANO, Strategy
-from policies.words import amount, counted, lasting, listed, many
+from policies.words import amount, counted, lasting, listed, many, without_name
 
 
 class Reason(NamedTuple):
@@ -489,7 +489,9 @@ def _of_flavor(what: causes.FlavorRefused | causes.FlavorShort) -> str:
         return f"{request}, of which the queue has no quota"
     if what.left is None:
         return f"{request}, and the queue can have {amount(resource, what.most)} at most"
-    left = f"{_number(resource, what.left)} of {amount(resource, what.most)} {'is' if what.left == 1 else 'are'} left"
+    left = (
+        f"{without_name(resource, what.left)} of {amount(resource, what.most)} {'is' if what.left == 1 else 'are'} left"
+    )
     return f"{request}, and {left}{_users(what)}{_own(what)}"
 
 
@@ -507,7 +509,7 @@ def flavor_text(why: causes.NotThisFlavor) -> str:
 
 def _users(what: causes.FlavorShort) -> str:
     resource = what.what[1]
-    named = [Mention(key.namespace, f"{key} ({_number(resource, much)})") for key, much in what.users]
+    named = [Mention(key.namespace, f"{key} ({without_name(resource, much)})") for key, much in what.users]
     more = f" and {what.more} more" if what.more else ""
     return f"; it is used by {mentioned(named)}{more}" if named else ""
 
@@ -515,7 +517,7 @@ def _users(what: causes.FlavorShort) -> str:
 def _own(what: causes.FlavorShort) -> str:
     """Say how much of it the workload's own pods use, and why pods that terminate still count."""
     resource, gone = what.what[1], what.of_leaving
-    text = f"; its own pods use {_number(resource, what.own)}" if what.own > 0 else ""
+    text = f"; its own pods use {without_name(resource, what.own)}" if what.own > 0 else ""
     if what.leaving is not None:
         still = f"{amount(resource, gone)} still {'counts' if gone == 1 else 'count'}"
         text += f"; {still} for {leaving_text(what.leaving)}"
@@ -527,11 +529,6 @@ def leaving_text(leaving: causes.LeavingPod) -> str:
     where = "deleted node" if leaving.ready is None else "node" if leaving.ready else "silent node"
     more = f", and {leaving.more} more" if leaving.more else ""
     return f"its own pod {leaving.pod}, which terminates on {where} {leaving.node}{more}"
-
-
-def _number(resource: str, much: int) -> str:
-    """The amount without the name of the resource, which the sentence has already."""
-    return amount(resource, much).removesuffix(f" {resource}")
 
 
 def _in_vain(what: causes.AskedInVain) -> str:

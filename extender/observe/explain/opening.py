@@ -172,8 +172,8 @@ def _labelled(state: State, question: Inquiry) -> Steps[list[Remedy]]:
     if question.held or question.named:
         return []
     advice: list[Remedy] = []
-    closing = _asked_labels(question)
-    for together in [*([labels_of_term] for labels_of_term in closing), *([closing] if len(closing) > 1 else [])]:
+    terms = _wanted_labels(question)
+    for together in [*([term] for term in terms), *([terms] if len(terms) > 1 else [])]:
         wanted = dict.fromkeys(label for term in together for label in term)
         if (plan := (yield from _changed(question, _not_contrary(tuple(wanted))))) is None:
             continue
@@ -233,15 +233,15 @@ def _missing_labels(question: Inquiry) -> tuple[tuple[str, str], ...]:
     """The labels that it asks for and that some node lacks."""
     if question.held or question.named:
         return ()
-    return tuple(dict.fromkeys(label for asked_label in _asked_labels(question) for label in asked_label))
+    return tuple(dict.fromkeys(label for labels in _wanted_labels(question) for label in labels))
 
 
-def _asked_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
+def _wanted_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
     """The labels of its selector and of each flavor that some node lacks."""
     selection = question.role.pods[0].selection
     labels: list[tuple[tuple[str, str], ...]] = [((key, value),) for key, value in selection.node_selector]
-    labels += [found_labels for terms in selection.flavors if (found_labels := _labels_of(terms))]
-    return [closing for closing in labels if any(_closes(question, closing) for closing in closing)]
+    labels += [of_flavor for terms in selection.flavors if (of_flavor := _labels_of(terms))]
+    return [wanted for wanted in labels if any(_closes(question, label) for label in wanted)]
 
 
 def _pairs(labels: Sequence[tuple[str, str]]) -> str:

@@ -31,7 +31,7 @@ from policies.quota.flavors import Assignment, Choices, Fit, unsuited
 from policies.quota.parts import FlavorRequest, flavor_requests, uncovered
 from policies.quota.tree import QuotaTree
 from policies.statement import Statement
-from policies.words import amount, listed
+from policies.words import amount, listed, without_name
 
 _FLAVORS = 3
 """Most flavors for which the missing quota is worked out."""
@@ -98,9 +98,9 @@ class QuotaQuestion:
         if self._fits(self._snapshot.tree, self._queue):
             yield from self._promised()
             return
-        short, unsuitable = self._shortages()
+        shortages, unsuitable = self._shortages()
         yield from unsuitable
-        combined = self._alternatives(short)
+        combined = self._alternatives(shortages)
         if combined and any(all(short.requested <= short.most for short in shorts) for shorts in combined):
             yield from self._waits(combined)
         never = all(any(short.requested > short.most for short in shorts) for shorts in combined)
@@ -202,11 +202,11 @@ class QuotaQuestion:
         )
 
     @staticmethod
-    def _alternatives(short: list[list[list[Short]]]) -> list[list[Short]]:
+    def _alternatives(shortages: list[list[list[Short]]]) -> list[list[Short]]:
         """Combine one flavor of each part: all that is needed together."""
-        if not short:
+        if not shortages:
             return []
-        first, *others = short
+        first, *others = shortages
         rest = [short for flavors in others for short in flavors[0]]
         return [_summed([*shorts, *rest]) for shorts in first[:_FLAVORS]]
 
@@ -243,32 +243,33 @@ class QuotaQuestion:
                 return chosen
         return []
 
-    def _raised(self, short: Sequence[Short], *, never: bool) -> Iterator[Remedy]:
+    def _raised(self, shorts: Sequence[Short], *, never: bool) -> Iterator[Remedy]:
         """Yield how much more quota suffices. ``never``: it can never start with less."""
         head, tail, rank = "", "", Help.MORE
         if never:
             rank = Help.NEVER
             wanted = listed(
-                f"{amount(short.what[1], short.requested, up=True)} wanted, {_bare(short.what[1], short.most)} at most"
-                for short in short
+                f"{amount(short.what[1], short.requested, up=True)} wanted, "
+                f"{without_name(short.what[1], short.most)} at most"
+                for short in shorts
                 if short.requested > short.most
             )
             head = f"it can never start in {self._queue.title} as that is ({wanted}): "
             tail = ", or make it smaller"
-        for text in self._volcanos(short) if self._queue.name.startswith(VOLCANO) else self._kueues(short):
+        for text in self._volcanos(shorts) if self._queue.name.startswith(VOLCANO) else self._kueues(shorts):
             yield Remedy(rank, f"{head}{text}{tail}")
             return
         yield Remedy(rank, f"{head}raise the quota of {self._queue.title} or of the queues above it{tail}")
 
-    def _kueues(self, short: Sequence[Short]) -> Iterator[str]:
+    def _kueues(self, shorts: Sequence[Short]) -> Iterator[str]:
         """Yield a higher nominal quota of its own; or a higher borrowing limit, if that suffices."""
-        if not self._enough(nominal := _with_more(self._queue, short, borrowing=False)):
+        if not self._enough(nominal := _with_more(self._queue, shorts, borrowing=False)):
             return
-        texts = [self._sentence(shortage, nominal, "nominalQuota") for shortage in short]
-        limited = _with_more(self._queue, short, borrowing=True)
+        texts = [self._sentence(short, nominal, "nominalQuota") for short in shorts]
+        limited = _with_more(self._queue, shorts, borrowing=True)
         if limited != self._queue and self._enough(limited):
-            texts += [self._sentence(shortage, limited, "borrowingLimit") for shortage in short]
-            yield f"raise {listed(texts[: len(short)])}, or {listed(texts[len(short) :])}"
+            texts += [self._sentence(short, limited, "borrowingLimit") for short in shorts]
+            yield f"raise {listed(texts[: len(shorts)])}, or {listed(texts[len(shorts) :])}"
         else:
             yield f"raise {listed(texts)}"
 
@@ -278,7 +279,7 @@ class QuotaQuestion:
         much = quota.nominal if field == "nominalQuota" else quota.borrowing or 0
         return f"{field} of flavor {flavor} in {self._queue.title} to {amount(resource, much, up=True)}"
 
-    def _volcanos(self, short: Sequence[Short]) -> Iterator[str]:
+    def _volcanos(self, shorts: Sequence[Short]) -> Iterator[str]:
         """Yield a higher capability of the Queue, and of the queues above it that limit it, too."""
         seen = self._state.quotas.queues.seen
         changed: list[VolcanoQueue] = []
@@ -289,24 +290,25 @@ class QuotaQuestion:
                 return
             more = {
                 short.what[1]: queue.capability[short.what[1]] + short.missing
-                for short in short
+                for short in shorts
                 if short.what[1] in queue.capability
             }
             if more:
                 changed.append(replace(queue, capability={**queue.capability, **more}))
                 if self._enough(*changed):
-                    yield f"raise {listed(_capability(volcano_queue, short) for volcano_queue in changed)}"
+                    yield f"raise {listed(_capability(volcano_queue, shorts) for volcano_queue in changed)}"
                     return
             if at in (queue.parent or "root", "root"):
                 break
             at = queue.parent or "root"
-        missing = {shortage.what[1]: shortage.missing for shortage in short}
+        missing = {short.what[1]: short.missing for short in shorts}
         nodes = f"add nodes with {listed(amount(name, much, up=True) for name, much in missing.items())}"
         theirs = ", or lower what other Queues are guaranteed by as much: the rest of the cluster is theirs"
         if self._enough(more=missing):
             yield f"{nodes}{theirs}"
         elif self._enough(*changed, more=missing):
-            yield f"raise {listed(_capability(volcano_queue, short) for volcano_queue in changed)}, and {nodes}{theirs}"
+            raised = listed(_capability(volcano_queue, shorts) for volcano_queue in changed)
+            yield f"raise {raised}, and {nodes}{theirs}"
 
     def _enough(self, *things: QueueObject, more: Mapping[str, int] = _NOTHING) -> bool:
         """Whether it has quota with these objects in place of those of their names, and ``more`` on nodes."""
@@ -316,8 +318,8 @@ class QuotaQuestion:
             return self._fits(tree, queue)
 
 
-def _capability(queue: VolcanoQueue, short: Sequence[Short]) -> str:
-    names = dict.fromkeys(shortage.what[1] for shortage in short if shortage.what[1] in queue.capability)
+def _capability(queue: VolcanoQueue, shorts: Sequence[Short]) -> str:
+    names = dict.fromkeys(short.what[1] for short in shorts if short.what[1] in queue.capability)
     much = listed(amount(name, queue.capability[name], up=True) for name in names)
     return f"the capability of Queue {queue.name} to {much}"
 
@@ -334,17 +336,17 @@ def _own_pods_go(pods: Sequence[tuple[Pod, Node | None]]) -> str:
     return f"nothing to do: {counted}{removes}"
 
 
-def _summed(short: Iterable[Short]) -> list[Short]:
+def _summed(shorts: Iterable[Short]) -> list[Short]:
     """The largest demand for each flavor and resource, which includes what earlier parts take."""
-    shorts: dict[FlavorResource, Short] = {}
-    for shortage in short:
-        known = shorts.get(shortage.what)
-        shorts[shortage.what] = shortage if known is None or shortage.requested > known.requested else known
-    return list(shorts.values())
+    largest: dict[FlavorResource, Short] = {}
+    for short in shorts:
+        known = largest.get(short.what)
+        largest[short.what] = short if known is None or short.requested > known.requested else known
+    return list(largest.values())
 
 
-def _with_more(queue: ClusterQueue, short: Sequence[Short], *, borrowing: bool) -> ClusterQueue:
-    missing = {shortage.what: shortage.missing for shortage in short}
+def _with_more(queue: ClusterQueue, shorts: Sequence[Short], *, borrowing: bool) -> ClusterQueue:
+    missing = {short.what: short.missing for short in shorts}
 
     def more(what: FlavorResource, quota: Quota) -> Quota:
         if not borrowing:
@@ -368,7 +370,3 @@ def _with_more(queue: ClusterQueue, short: Sequence[Short], *, borrowing: bool) 
 def _quota_of(queue: ClusterQueue, what: FlavorResource) -> Quota:
     flavor, resource = what
     return next(dict(group.flavors)[flavor][resource] for group in queue.groups if flavor in dict(group.flavors))
-
-
-def _bare(resource: str, much: int) -> str:
-    return amount(resource, much).removesuffix(f" {resource}")

@@ -130,9 +130,9 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
         file = _File.model_validate(values)
     except ValidationError as error:
         lines = (
-            f"{'.'.join(map(str, error['loc'])) or 'scenario'}: "
-            + _REWORDED.get(error["type"], error["msg"].removeprefix("Value error, "))
-            for error in error.errors()
+            f"{'.'.join(map(str, fault['loc'])) or 'scenario'}: "
+            + _REWORDED.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+            for fault in error.errors()
         )
         raise InputError("the scenario cannot be used:\n" + "\n".join(lines)) from None
     arrivals = [arrival for entry in file.jobs for arrival in _copies(entry, classes)]
