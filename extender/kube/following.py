@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from extender.core.events import Event
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.discovery import Served, served
-from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, limits_of
+from extender.kube.kinds.completion import Completion, by_name, limits_of
 from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
@@ -41,7 +41,6 @@ from extender.runtime.quarantine import Source
 from policies.model import Node, Pod
 
 log = logging.getLogger("muster")
-ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
 
 _DEVICE_KINDS = frozenset(resource.kind for resource in DEVICES if resource is not DEVICE_CLASSES)
 LOOK_AGAIN_S = 30.0
@@ -235,16 +234,7 @@ class JobFollower:
     def _completion(self) -> Completion:
         return Completion(
             limits=limits_of(self._limits.known),
-            runtimes=_by_name(self._runtimes),
-            priorities=_by_name(self._priorities),
+            runtimes=None if self._runtimes.denied else by_name(self._runtimes.known),
+            priorities=None if self._priorities.denied else by_name(self._priorities.known),
             workload_priorities=self.queues.priorities,
         )
-
-
-def _by_name(classes: Reflector[ClassT, None]) -> dict[str, ClassT] | None:
-    """The objects by name; None if Muster may not read them."""
-    known = {
-        (priority_class.metadata and priority_class.metadata.name) or "": priority_class
-        for priority_class in classes.known
-    }
-    return None if classes.denied else known

@@ -23,7 +23,7 @@ from extender.kube.devices.writing import deallocate
 from extender.kube.keys import HOLD
 from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
-from extender.kube.kinds.read import Reader
+from extender.kube.kinds.read import Reader, meta_of
 from extender.kube.kinds.registry import Registry, asks
 from extender.kube.kinds.trainer import before_start, carried
 from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS, VolcanoGroup
@@ -150,11 +150,7 @@ def _unready(now: Job, planned: Job, *, runs: bool) -> str:
 
 
 def _read(reader: Reader, kind: Kind, obj: Object) -> Job:
-    try:
-        meta = msgspec.convert(obj.get("metadata"), Meta)
-    except UNDECODABLE as error:
-        raise UnreadableError(str(error)) from None
-    return reader.read(kind, obj, managed=reader.registry.is_wanted(kind, meta))
+    return reader.read(kind, obj, managed=reader.registry.is_wanted(kind, meta_of(kind.name, obj)))
 
 
 def _decoded(body: bytes) -> Object:

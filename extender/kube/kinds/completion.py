@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -206,6 +206,14 @@ class PriorityClass(Struct, rename="camel"):
     value: int | None = None
     global_default: bool | None = None
     preemption_policy: str | None = None
+
+
+ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
+
+
+def by_name(classes: Iterable[ClassT]) -> dict[str, ClassT]:
+    """The classes, as ``Completion`` takes them."""
+    return {(known.metadata and known.metadata.name) or "": known for known in classes}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from extender.core.instants import instant_of
-from extender.kube.reading.plain import is_identifier, is_name, is_resource, json_of
+from extender.kube.reading.plain import is_identifier, is_name, is_resource, json_of, json_text
 from policies.model import InVain, NodeWait, PlannedNodes
 
 MOST_PODS = 10_000
@@ -33,7 +33,7 @@ _IN_VAIN = re.compile(rf"no nodes came by attempt {_NUMBER}; none are asked for 
 def plan_text(plan: PlannedNodes) -> str:
     """The plan as JSON. Runs of one node are written once; a slot without a node has an empty name."""
     runs = {name: ",".join(f"{node}*{len(list(run))}" for node, run in groupby(nodes)) for name, nodes in plan.items()}
-    return json.dumps(runs, sort_keys=True, separators=(",", ":"))
+    return json_text(runs)
 
 
 def plan_from(text: str | None) -> PlannedNodes | None:
@@ -99,8 +99,8 @@ def flavors_text(flavors: Flavors) -> str:
     """The flavors as compact JSON."""
     together: dict[str, list[str]] = {}
     for name in sorted(flavors):
-        together.setdefault(_compact(flavors[name]), []).append(name)
-    return _compact({",".join(names): json.loads(text) for text, names in together.items()})
+        together.setdefault(json_text(flavors[name]), []).append(name)
+    return json_text({",".join(names): json.loads(text) for text, names in together.items()})
 
 
 def flavors_from(text: str | None) -> Flavors | None:
@@ -111,10 +111,6 @@ def flavors_from(text: str | None) -> Flavors | None:
         return None
     podsets = [(name, flavors) for names, flavors in flavors_by_podset.items() for name in names.split(",")]
     return dict(podsets) if len(podsets) <= MOST_PODS and all(is_identifier(name) for name, _ in podsets) else None
-
-
-def _compact(content: object) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def _is_assignment(flavors: Mapping[str, str]) -> bool:

@@ -5,7 +5,6 @@ It includes the tolerations and node labels that the pods need for their flavor.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -19,7 +18,7 @@ from extender.kube.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODE_LABELS, 
 from extender.kube.kinds.kind import Object, Template, found, put
 from extender.kube.reading.constraints import required_spread
 from extender.kube.reading.objects import Meta, SpreadConstraint
-from extender.kube.reading.plain import json_of
+from extender.kube.reading.plain import json_of, json_text
 from policies.model import Toleration
 
 TOLERATED = "tolerations"
@@ -110,7 +109,7 @@ def originals_of(meta: Meta) -> dict[str, Originals]:
 
 
 def originals_text(originals: dict[str, dict[str, str]]) -> str:
-    return json.dumps(originals, sort_keys=True, separators=(",", ":"))
+    return json_text(originals)
 
 
 def bare(template: Template, originals: Originals) -> Object:

@@ -5,6 +5,7 @@ Values of annotations are decoded here, too, and checked against the names that 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TypeVar
 
@@ -38,6 +39,11 @@ MOST_BYTES = 256 << 10
 """The most bytes that are read: as much as all annotations of an object may have."""
 _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _IDENTIFIER = re.compile(r"[-A-Za-z0-9_./]{0,317}", re.ASCII)
+
+
+def json_text(content: object) -> str:
+    """The content as JSON without spaces, in the same order each time."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
 
 def json_of(text: str | None, kind: type[DecodedT]) -> DecodedT | None:

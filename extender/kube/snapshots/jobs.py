@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -16,7 +15,16 @@ from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.dialects import POD_GROUP
 from extender.kube.keys import MIN_PARALLELISM, PLAN, WORKLOAD
-from extender.kube.kinds.completion import Completion, LimitRange, PriorityClass, RuntimeClass, TemplateSpec, limits_of
+from extender.kube.kinds.completion import (
+    ClassT,
+    Completion,
+    LimitRange,
+    PriorityClass,
+    RuntimeClass,
+    TemplateSpec,
+    by_name,
+    limits_of,
+)
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
 from extender.kube.kinds.read import Reader, decoded, meta_of, templates_of
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES
@@ -25,7 +33,6 @@ from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObject
 from policies.model import GroupKey, Job
 
-ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
 _ALIKE = ("suspended", "stopped", "finished", "running", "marked", "delay", "same_names", "backs_off", "began")
 """Fields that mean the same on a JobObject and on a Job."""
 _SKETCH = msgspec.json.Decoder(AnyObject)
@@ -217,11 +224,7 @@ async def _completion(kube: Kube) -> Completion:
 
 
 async def _by_name(kube: Kube, path: str, kind: type[ClassT]) -> dict[str, ClassT]:
-    priority_class = [msgspec.json.decode(raw, type=kind) for raw in await listed(kube, path) or ()]
-    return {
-        (priority_class.metadata and priority_class.metadata.name) or "": priority_class
-        for priority_class in priority_class
-    }
+    return by_name([msgspec.json.decode(raw, type=kind) for raw in await listed(kube, path) or ()])
 
 
 async def listed(kube: Kube, path: str, absent: Collection[int] = (404,)) -> list[msgspec.Raw] | None:
