@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from policies.model import GANG_GATE, Pod
+from policies.model import GANG_GATE
 from tests.integration.stage import RealStage
-from tests.scenarios.pods import bound, gang, pod
+from tests.integration.starts import per_node, started_at_once
+from tests.scenarios.pods import gang, pod
 from tests.scenarios.stage import Object
 
 pytestmark = pytest.mark.xdist_group("relations")
@@ -79,18 +79,6 @@ def data_pod(**spec: Any) -> Object:
     return data
 
 
-def started(stage: RealStage, name: str, size: int) -> list[Pod]:
-    """The members, once ``size`` of them have a node, by the first plan, which kube-scheduler has not refused."""
-    pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
-    story = [text for _, text in stage.gangs()[name].story]
-    assert not any("forgotten" in text.lower() for text in story), story
-    return pods
-
-
-def per_node(pods: Sequence[Pod]) -> list[int]:
-    return sorted(Counter(member.node for member in pods).values())
-
-
 EACH_ON_ITS_OWN = {
     "host-port": with_host_port,
     "host-network": on_host_network,
@@ -104,14 +92,14 @@ EACH_ON_ITS_OWN = {
 def test_four_members_start_on_four_nodes(stage: RealStage, change: Change, gates: Sequence[str]) -> None:
     stage.add_nodes(4)
     stage.create_all(members("train", 4, change, gates=gates))
-    assert per_node(started(stage, "train", 4)) == [1, 1, 1, 1]
+    assert per_node(started_at_once(stage, "train", 4)) == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("change", [rather_apart, rather_spread])
 def test_members_that_would_rather_be_apart_share_nodes_where_they_have_to(stage: RealStage, change: Change) -> None:
     stage.add_nodes(4)
     stage.create_all(members("train", 6, change, gates=(GANG_GATE,)))
-    assert per_node(started(stage, "train", 6)) == [1, 1, 2, 2]
+    assert per_node(started_at_once(stage, "train", 6)) == [1, 1, 2, 2]
 
 
 @GATES
@@ -119,7 +107,7 @@ def test_members_that_are_apart_by_clique_start_in_one_clique_each(stage: RealSt
     for clique in "abcd":
         stage.add_nodes(2, clique=clique)
     stage.create_all(members("train", 4, apart(CLIQUE), gates=gates))
-    assert {stage.cliques[str(member.node)] for member in started(stage, "train", 4)} == set("abcd")
+    assert {stage.cliques[str(member.node)] for member in started_at_once(stage, "train", 4)} == set("abcd")
 
 
 @GATES
@@ -127,7 +115,7 @@ def test_members_that_are_apart_by_clique_start_in_one_clique_each(stage: RealSt
 def test_a_spread_gang_starts_with_as_many_on_each_node(stage: RealStage, gpus: int, gates: Sequence[str]) -> None:
     stage.add_nodes(4)
     stage.create_all(members("train", 16, spread(HOST), gpus=gpus, gates=gates))
-    assert per_node(started(stage, "train", 16)) == [4, 4, 4, 4]
+    assert per_node(started_at_once(stage, "train", 16)) == [4, 4, 4, 4]
 
 
 @GATES
@@ -135,7 +123,7 @@ def test_members_of_two_sizes_are_spread_together(stage: RealStage, gates: Seque
     stage.add_nodes(4)
     small, large = (members("train", 8, spread(HOST), gpus=gpus, gates=gates) for gpus in (1, 2))
     stage.create_all(small[:4] + large[4:])
-    assert per_node(started(stage, "train", 8)) == [2, 2, 2, 2]
+    assert per_node(started_at_once(stage, "train", 8)) == [2, 2, 2, 2]
 
 
 @GATES
@@ -144,7 +132,7 @@ def test_members_start_in_the_zone_of_the_data_pod(stage: RealStage, gates: Sequ
     west = stage.add_nodes(2, labels={ZONE: "west"})
     stage.create(data_pod(nodeName=west[1]))
     stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
-    assert {member.node for member in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started_at_once(stage, "train", 4)} == set(west)
 
 
 @GATES
@@ -154,7 +142,7 @@ def test_a_gang_that_waits_for_a_data_pod_starts_when_that_is_bound(stage: RealS
     stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
     stage.until_told("train", lambda seen: seen.state == "NoRoom")
     stage.create(data_pod(affinity={"nodeAffinity": _in_zone("west")}))
-    assert {member.node for member in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started_at_once(stage, "train", 4)} == set(west)
 
 
 @GATES
@@ -166,7 +154,7 @@ def test_a_gang_starts_when_the_namespace_of_its_data_gets_the_label(stage: Real
     stage.create_all(members("train", 4, near(ZONE, "data"), in_gold, gpus=4, gates=gates))
     stage.until_told("train", lambda seen: seen.state == "NoRoom")
     stage.api.patch(f"/api/v1/namespaces/{stage.namespace}", {"metadata": {"labels": {"tier": "gold"}}})
-    assert {member.node for member in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started_at_once(stage, "train", 4)} == set(west)
 
 
 def test_a_gang_that_another_pod_keeps_away_starts_on_a_new_node(stage: RealStage) -> None:
@@ -178,7 +166,7 @@ def test_a_gang_that_another_pod_keeps_away_starts_on_a_new_node(stage: RealStag
     stage.create_all(members("train", 2))
     stage.until(lambda pods: sum("anti-affinity" in (member.refusal or "") for member in pods) == 2)
     new = stage.add_nodes(1)
-    assert {member.node for member in started(stage, "train", 2)} == set(new)
+    assert {member.node for member in started_at_once(stage, "train", 2)} == set(new)
 
 
 @GATES
@@ -186,7 +174,7 @@ def test_members_that_have_to_be_together_start_in_one_zone(stage: RealStage, ga
     stage.add_nodes(1, labels={ZONE: "east"})
     west = stage.add_nodes(2, labels={ZONE: "west"})
     stage.create_all(members("train", 4, near(ZONE), gpus=4, gates=gates))
-    assert {member.node for member in started(stage, "train", 4)} == set(west)
+    assert {member.node for member in started_at_once(stage, "train", 4)} == set(west)
 
 
 INFEASIBLE = {
@@ -258,14 +246,14 @@ def test_the_reason_counts_nodes_by_what_is_in_the_way(stage: RealStage, gates: 
     assert f"1: anti-affinity with {space}/db-0" in report.message
     holds_up_nobody(stage, gates)
     stage.delete("old-0", "old-1", "old-2")
-    assert {member.node for member in started(stage, "stuck", 2)} < set(nodes[3:])
+    assert {member.node for member in started_at_once(stage, "stuck", 2)} < set(nodes[3:])
 
 
 def holds_up_nobody(stage: RealStage, gates: Sequence[str]) -> None:
     """Gangs beside the one that cannot start do, one after the other, by their first plan."""
     for number in range(3):
         stage.create_all(members(f"next-{number}", 4, gates=gates))
-        started(stage, f"next-{number}", 4)
+        started_at_once(stage, f"next-{number}", 4)
         stage.delete(*(f"next-{number}-{index}" for index in range(4)))
     assert stage.gangs()["stuck"].state == "NoRoom"
 

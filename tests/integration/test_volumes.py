@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from policies.model import GANG_GATE, Pod
+from policies.model import GANG_GATE
 from tests.integration.stage import RealStage
+from tests.integration.starts import per_node, started, started_at_once
 from tests.scenarios.pods import bound, gang, pod
 from tests.scenarios.stage import Object
 
@@ -142,25 +143,11 @@ def with_volumes(storage: Storage, pods: list[Object]) -> list[Object]:
     return pods
 
 
-def started(stage: RealStage, name: str, size: int) -> list[int]:
-    """How many of its members each node has."""
-    pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
-    return sorted(Counter(member.node for member in pods).values())
-
-
-def started_at_once(stage: RealStage, name: str, size: int) -> list[Pod]:
-    """The members, once ``size`` of them have a node, by the first plan, which kube-scheduler has not refused."""
-    pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
-    story = [text for _, text in stage.gangs()[name].story]
-    assert not any("forgotten" in text.lower() for text in story), story
-    return pods
-
-
 def test_a_node_that_takes_two_volumes_is_planned_with_two_members(stage: RealStage, storage: Storage) -> None:
     """Muster does not know of such limits: it learns them from refusals of kube-scheduler."""
     storage.limit(stage.add_nodes(2), 2)
     stage.create_all(with_volumes(storage, gang("train", 4, gpus=1)))
-    assert started(stage, "train", 4) == [2, 2]
+    assert per_node(started(stage, "train", 4)) == [2, 2]
 
 
 def test_a_gang_that_kube_schedulers_plugins_refuse_everywhere_lets_others_start(
@@ -170,7 +157,7 @@ def test_a_gang_that_kube_schedulers_plugins_refuse_everywhere_lets_others_start
     stage.create_all(with_volumes(storage, gang("stubborn", 2)))
     assert "exceed max volume count" in stage.until_noted("stubborn", "Refused")
     stage.create(*gang("others", 2))
-    assert started(stage, "others", 2) == [1, 1]
+    assert per_node(started(stage, "others", 2)) == [1, 1]
 
 
 def test_members_start_where_their_local_volumes_are(stage: RealStage, storage: Storage) -> None:
@@ -179,7 +166,7 @@ def test_members_start_where_their_local_volumes_are(stage: RealStage, storage: 
     for obj in pods:
         storage.mount(obj, **on(nodes[5]))
     stage.create_all(pods)
-    assert started(stage, "train", 4) == [4]
+    assert per_node(started(stage, "train", 4)) == [4]
     assert {member.node for member in bound(stage.pods(), "train")} == {nodes[5]}
 
 

@@ -89,17 +89,11 @@ def silence_kubelet(trouble: Trouble, *keys: GroupKey) -> None:
     node = world.api.nodes.get(name or "")
     if node is None:
         return
-    world.kubelets.set_down(node.name, down=True)
-    world.api.set_node(replace(node, ready=False))
+    back = trouble.silence(node)
 
     def go() -> None:
         if node.name in world.api.nodes and not world.api.nodes[node.name].ready:
             world.api.remove_node(node.name)
-
-    def back() -> None:
-        world.kubelets.set_down(node.name, down=False)
-        if (now := world.api.nodes.get(node.name)) is not None:
-            world.api.set_node(replace(now, ready=node.ready))
 
     if trouble.random.random() < 0.3:
         trouble.later(go, 40.0)

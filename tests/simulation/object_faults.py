@@ -80,18 +80,12 @@ def node_down(trouble: Trouble) -> None:
     node, world = trouble.some_node(), trouble.world
     if node is None:
         return
-    world.kubelets.set_down(node.name, down=True)
-    world.api.set_node(replace(node, ready=False))
+    back = trouble.silence(node)
 
     def drain() -> None:
         for pod in list(world.api.pods.values()):
             if pod.node == node.name and not world.api.nodes.get(node.name, node).ready:
                 world.api.delete_pod(pod.uid)
-
-    def back() -> None:
-        world.kubelets.set_down(node.name, down=False)
-        if (now := world.api.nodes.get(node.name)) is not None:
-            world.api.set_node(replace(now, ready=node.ready))
 
     trouble.later(drain, 10.0)
     trouble.later(back, 40.0)

@@ -67,6 +67,19 @@ class Trouble:
             elif change is not None and isinstance(change.value, BatchJob):
                 api.set_job(replace(change.value, hint=label[1]))
 
+    def silence(self, node: Node) -> Callable[[], None]:
+        """Silence the kubelet of a node. Returns what ends the silence."""
+        world = self.world
+        world.kubelets.set_down(node.name, down=True)
+        world.api.set_node(replace(node, ready=False))
+
+        def back() -> None:
+            world.kubelets.set_down(node.name, down=False)
+            if (now := world.api.nodes.get(node.name)) is not None:
+                world.api.set_node(replace(now, ready=node.ready))
+
+        return back
+
     def later(self, action: Callable[[], None], longest_s: float = 8.0) -> None:
         self.world.clock.after(longest_s * self.random.random(), action)
 
