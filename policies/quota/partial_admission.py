@@ -7,7 +7,7 @@ from collections.abc import Callable
 from policies.quota.flavors import Assignment, Fit
 
 
-def most(extra: int, assign: Callable[[int], Assignment], enough: Fit = Fit.FITS) -> tuple[int, Assignment]:
+def most_admitted(extra: int, assign: Callable[[int], Assignment], enough: Fit = Fit.FITS) -> tuple[int, Assignment]:
     """Find how many of the ``extra`` pods can be admitted beside the mandatory ones, but not all, and their assignment.
 
     0, with the reason, if not even the mandatory pods fit. Found by halving, as in Kueue: if more pods fit, fewer do,

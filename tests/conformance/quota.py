@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, Preempts, no_place_needed, nobody
 from policies.quota.history import History
-from policies.quota.partial_admission import most
+from policies.quota.partial_admission import most_admitted
 from policies.quota.parts import PodSetRequest, uncovered
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
@@ -301,7 +301,7 @@ def _whole_or_part(
     extra = sum(podset.count - _least(podset) for podset in podsets)
     if whole.fit >= Fit.PREEMPT or not extra:
         return whole
-    count, partial = most(extra, lambda more: assign(_with(podsets, more)), Fit.PREEMPT)
+    count, partial = most_admitted(extra, lambda more: assign(_with(podsets, more)), Fit.PREEMPT)
     if partial.fit < Fit.PREEMPT:
         return partial
     return replace(partial, counts={podset.name: podset.count for podset in _with(podsets, count)})

@@ -24,7 +24,7 @@ from extender.core.workload.workload import Workload
 from policies.model import Pod
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
 from policies.quota.flavors import Assignment, Choices, Fit, Later, suits
-from policies.quota.partial_admission import most
+from policies.quota.partial_admission import most_admitted
 from policies.quota.parts import PodSetRequest, uncovered
 from policies.quota.tree import QuotaNode, QuotaTree
 from policies.statement import Statement
@@ -217,7 +217,7 @@ def _fewer(
         chosen = needed.union(pod.uid for pod in others[:count])
         return tuple(pod for pod in pods if pod.uid in chosen)
 
-    count, best = most(len(others), lambda more: assign(chosen_with(more)))
+    count, best = most_admitted(len(others), lambda more: assign(chosen_with(more)))
     return chosen_with(count), best
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 from policies.model.queues import ClusterQueue, ResourceFlavor
 from policies.quota.flavors import Assignment, Fit
-from policies.quota.partial_admission import most
+from policies.quota.partial_admission import most_admitted
 from policies.quota.parts import PodSetRequest
 from tests.conformance.quota import Decision, Incoming, World, decide
 from tests.policies.quota.worlds import GPU, quota
@@ -54,7 +54,7 @@ def test_halving_finds_what_trying_one_after_the_other_does() -> None:
         def assign(more: int, limit: int = limit) -> Assignment:
             return Assignment(Fit.FITS if more <= limit else Fit.NONE, level=more)
 
-        count, assignment = most(extra, assign)
+        count, assignment = most_admitted(extra, assign)
         fitting = [more for more in range(extra) if more <= limit]
         assert count == max(fitting, default=0)
         assert (assignment.fit is Fit.FITS, assignment.level) == (bool(fitting), count)
