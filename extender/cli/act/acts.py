@@ -103,7 +103,7 @@ def requeue(target: Target, queue: str | None, now: datetime) -> Act:
                 "stopped"
             )
         labels = after["metadata"].setdefault("labels", {})
-        key = next((key_present for key_present in QUEUES if key_present in labels), QUEUES[0])
+        key = next((key for key in QUEUES if key in labels), QUEUES[0])
         if labels.get(key) == queue:
             raise ActError(f"{job} is in the queue {queue} already")
         labels[key] = queue

@@ -119,7 +119,7 @@ class CapacityKeeper:
         if not served:
             return
         asks, turns = core.capacity_asks(), Turns()
-        for ask in [capacity_ask for capacity_ask in self._made if capacity_ask not in asks]:
+        for ask in [ask for ask in self._made if ask not in asks]:
             await turns.take(f"attempt {ask.attempt} of {ask.key}", self._end(ask, core.capacity_rest(ask.key)))
         for ask in asks:
             if ask not in self._made:

@@ -67,14 +67,10 @@ class NodeKeeper:
         wanted, before, protected = core.state.make(protected_nodes), self._before, self._protected
         self._before = tuple(wanted)
         turns = Turns()
-        for name in [name_kept for name_kept in protected if name_kept not in wanted and name_kept not in before]:
+        for name in [name for name in protected if name not in wanted and name not in before]:
             await turns.take(name, self._give_back(name, protected))
         uids = self._uids() if wanted else {}
-        for name in [
-            name_kept
-            for name_kept in wanted
-            if name_kept in before and protected.get(name_kept, "") != uids.get(name_kept)
-        ]:
+        for name in [name for name in wanted if name in before and protected.get(name, "") != uids.get(name)]:
             await turns.take(name, self._protect(name, uids.get(name), protected))
         turns.end()
 
