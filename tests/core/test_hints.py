@@ -123,4 +123,4 @@ def test_what_is_remembered_is_bounded() -> None:
         script.feed(PodSeen(typo("p", f"job-{at}", uid=f"uid-{at}")))
         script.feed(PodGone(f"uid-{at}"))
     assert len(hinted(script)) == 11_000
-    assert len(script.core._apply._hints._told) <= 1024
+    assert len(script.core._apply._hints._given) <= 1024

@@ -40,7 +40,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     managed = {
         owner.name
         for owner in owners
-        if asks(owner.meta) and (owner.kind == "Job" or "true" in owner.meta.marks_of(GANG))
+        if asks(owner.meta) and (owner.kind == "Job" or "true" in owner.meta.values_of(GANG))
     }
     for fault in _unread([bearer for bearer in bearers if bearer.name not in managed], groupless):
         yield error("UnreadKey", *fault)
