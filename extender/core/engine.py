@@ -303,9 +303,11 @@ class Engine:
         Each conclusion may make workloads dirty: these are settled before the next one.
         """
         self._settle(now)
+        dirty = self.state.store.dirty
         for conclude in self._conclusions:
             conclude(now)
-            self._settle(now)
+            if dirty:
+                self._settle(now)
 
     def _settle(self, now: float) -> None:
         """Settle each dirty workload."""
