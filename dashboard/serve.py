@@ -21,7 +21,7 @@ log = logging.getLogger("muster.dashboard")
 
 _PING_S = 10.0
 _LARGEST_UPDATE = 16 << 20
-"""Bytes of a message of the extender: it sends pieces of a quarter of a MiB, and one gang of 10,000 members in one."""
+"""Bytes of a message of the extender: it sends pieces of 64 KiB, and one gang of 10,000 members in one."""
 _MOST_CONNECTIONS = 2_000
 
 

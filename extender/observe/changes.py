@@ -33,8 +33,8 @@ ROUND_S = 300.0
 """Every view is made again within this time: with 5,000 nodes and 2,000 workloads a minute would be 0.7 % of a core."""
 QUEUES_S = 2.0
 """Queues are viewed no more often: all of them are made together."""
-LARGEST = 256 << 10
-"""The bytes of views in one update; further views go into the next one."""
+LARGEST = 64 << 10
+"""The bytes of views in one update, which is written in half a millisecond; further views go into the next one."""
 _PAUSE = ("", None)
 """In place of a view: the end of a step."""
 _USED, _PROMISED = (ClaimState.BOUND, ClaimState.TERMINATING), (ClaimState.ASSUMED,)
