@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks import dashboard
 from benchmarks.dashboard import LIST, MAP, Arm, Run, Spell
@@ -50,6 +51,8 @@ def test_the_tables_have_a_row_for_each_page_and_each_kind_of_spell() -> None:
     assert updates.rows == [(f"/{LIST}", "3", "0.40", "0.90", "0.90"), (f"/{MAP}", "2", "0.85", "1.30", "1.30")]
     assert "2 of 20 viewers are pages in Chromium" in updates.title
     assert processes.rows[2] == (Arm.ALONE, "extender 10, dashboard 5")
+    assert beside.title == "The extender beside the dashboard"
+    assert dashboard.tables([replace(RUN, ahead=True)])[1].title.endswith(", which goes before all other processes")
 
 
 def test_a_change_that_a_viewer_has_not_seen_counts_until_the_end() -> None:
