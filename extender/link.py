@@ -148,6 +148,7 @@ class Link:
         spent_s, began = 0.0, time.thread_time()
         for update in changes.updates(self._runner.clock()):
             if update:
+                spent_s += time.thread_time() - began
                 await socket.send_str(update.decode())
                 began = time.thread_time()
             elif (slice_s := time.thread_time() - began) > SLICE_S:
