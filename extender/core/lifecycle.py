@@ -360,8 +360,13 @@ class Lifecycle:
         if now < self._ends_overrun_at(workload) or workload.paused or workload.releasing:
             return
         nodes = {pod.node for pod in workload.bound if not pod.deleting}
-        of = self._backfills.of.items()
-        waiting = [key for key, reservation in of if key != workload.key and not nodes.isdisjoint(reservation.rooms)]
+        waiting = [
+            key
+            for key, reservation in self._backfills.of.items()
+            if key != workload.key and not nodes.isdisjoint(reservation.rooms)
+            # A higher priority would take the room back.
+            if reservation.priority >= workload.priority
+        ]
         if not waiting:
             return
         text = f"it has run longer than its author expected, and its room is reserved for {waiting[0].mention}"

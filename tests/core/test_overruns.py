@@ -49,6 +49,19 @@ def test_others_run_on(terms: EvictionTerms, grace_s: float) -> None:
     assert not script.evicted
 
 
+def test_a_gang_runs_on_for_a_lower_priority_from_which_it_would_take_the_room_back() -> None:
+    """Seed 603000411: it was ended and started again without end."""
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, overrun_s=GRACE_S))
+    pods = gang("first", 2, created=script.now, priority=10)
+    pods = [replace(pod, run=RunTerms(1000), eviction=ENDS) for pod in pods]
+    script.see(pods)
+    script.run(pods)
+    script.wait("big", 2, 500)
+    script.advance(2000)
+    assert script.reservation("big") is not None
+    assert not script.evicted
+
+
 def test_a_gang_runs_on_until_its_room_is_reserved_for_another_one() -> None:
     limits = Limits(reserve_after_s=AFTER_S, overrun_s=GRACE_S)
     script = Backlog(*cluster("a: 2x8"), limits=limits)

@@ -202,11 +202,16 @@ class Reservations:
         began = min((self._began[key, pod.stamp.release] for pod in pods if pod.stamp and pod.stamp.at), default=now)
         if now - began < least - _ROUNDED_S:
             yield f"{key} is ended because it overruns after {now - began:.1f} s, and may run for {least:.1f} s"
-        others = [said.reservation for other, said in self._promises.items() if other != key]
-        others += [reservation for other, reservation, _ in reserved(api) if other != key]
-        nodes = {pod.node for pod in pods}
-        if not any(node in nodes for reservation in others for node, _ in reservation.rooms):
-            yield f"{key} is ended because it overruns, and none of its room is reserved for another"
+        others = {other: promise.reservation for other, promise in self._promises.items()}
+        others |= {other: reservation for other, reservation, _ in reserved(api)}
+        nodes, ranks = {pod.node for pod in pods}, _priorities(api)
+        rank = max((pod.priority for pod in pods), default=0)
+        if not any(
+            node in nodes and other != key and ranks.get(other, rank) >= rank
+            for other, reservation in others.items()
+            for node, _ in reservation.rooms
+        ):
+            yield f"{key} is ended because it overruns, and no equal of it has reserved any of its room"
 
     def _judge_order(self, planned: GroupKey, api: ApiServer) -> Iterator[str]:
         """In a StrictFIFO queue nothing passes a workload that waits for its reservation."""

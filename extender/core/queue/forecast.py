@@ -51,11 +51,11 @@ _MOST_STEPS = 3 * _STEPS
 _AT_ONCE = 64
 _PODS = 8
 """Pods whose durations, and what they ask for, are looked at for one unit of ``policies.steps``."""
-_LOOK, _RECOUNT, _QUOTA, _COUNT, _STEP = 2, 20, 16, 30, 80
+_LOOK, _ROOM, _RECOUNT, _QUOTA, _COUNT, _STEP = 2, 10, 20, 16, 30, 80
 """The costs in units of ``policies.steps``.
 
-In their order: to consider a workload; to count members on changed nodes; to look for quota; to count members on all
-nodes; to add up what ends.
+In their order: to consider a workload; to choose nodes; to count members on changed nodes; to look for quota; to count
+members on all nodes; to add up what ends.
 """
 
 
@@ -379,7 +379,8 @@ class _Course:
         line = Line(self._turns, queues)
         for kind, waiting in later.items():
             yield _LOOK
-            if (yield from self._may_start(kind, instant)):
+            # With shares a turn costs a look at all queues.
+            if self._rank_of is None or (yield from self._may_start(kind, instant)):
                 self._line_up(waiting, line)
         return line
 
@@ -443,6 +444,7 @@ class _Course:
             roles, usage = assigned[0], assigned[1].usage
         taken: Taken = []
         for pod, count in roles:
+            yield _ROOM
             self._take(taken[-1:], -1)
             if (room := (yield from free.room(pod, count))) is None:
                 self._take(taken, 1)
