@@ -357,8 +357,8 @@ class _Course:
         line = yield from self._line(later, instant)
         started: dict[GroupKey, _Waiting] = {}
         while isinstance(workload := line.next(), Workload):
-            yield _LOOK
             waiter, kind = self._of[workload.key]
+            yield _LOOK if kind.queue is None else _QUOTA  # the line has looked for quota to find the next one
             if starts := (yield from self._try_start(waiter, kind, instant)):
                 started[workload.key] = waiter
             elif kind.is_strict:
