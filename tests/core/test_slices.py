@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import Nominate, Ungate
-from extender.core.events import BindArrived, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from extender.core.effects import Nominate, Report, Ungate
+from extender.core.events import BindArrived, NodeGone, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits
 from policies.model import GANG_GATE, Node, Pod, Topology
@@ -82,6 +82,31 @@ def test_no_slice_is_long(pods: list[Pod]) -> None:
     assert max(counted) < 16_500
     assert script.reason(pods[0].group_key.name if pods[0].group_key else "") in ("Placed", "NoRoom", "TooManyShapes")
     validate(script.core.state)
+
+
+def test_new_reasons_of_many_gangs_are_settled_and_reported_in_slices() -> None:
+    script = Script(*cluster("a: 2x8"), limits=Limits(slice_units=100), checked=10_000)
+    for number in range(200):
+        appear(script, gang(f"gang-{number}", 3))
+    workloads = script.core.state.workloads.values()
+    renewed, reported = list[int](), list[int]()
+
+    def go_on(seconds: float) -> None:
+        until = script.now + seconds
+        while (wake := script.core.next_wake()) is not None and wake <= until:
+            script.now = max(script.now, wake)
+            before = [workload.reason_state.cause for workload in workloads]
+            effects = script.feed(Tick())
+            after = [workload.reason_state.cause for workload in workloads]
+            renewed.append(sum(now != then for now, then in zip(after, before, strict=True)))
+            reported.append(sum(isinstance(effect, Report) for effect in effects))
+
+    go_on(5)
+    script.see(single("takes", gpus=5, node="a-0"))  # and so the numbers in all reasons change
+    go_on(40)
+    assert (sum(renewed), sum(reported)) == (400, 200)
+    assert max(renewed) < 10
+    assert max(reported) <= 32
 
 
 def test_one_namespace_leaves_a_pass_to_the_others() -> None:

@@ -76,8 +76,9 @@ Act = Plan | Changed | PolicyError | Later | Evict | AskNodes
 Outcome = Act | Cause
 """The outcome of a workload's turn. A Cause means that the workload waits because of it."""
 
-LOOK, TRY, SEAT = 2, 50, 4
-"""The cost of considering a workload, of trying to place it, and of each member, in units of about 5 microseconds."""
+LOOK, TRY, SEAT, TELL = 2, 50, 4, 14
+"""The cost of considering a workload, of trying to place it, of each member, and of a new reason, in units of about 5
+microseconds. A workload with a new reason is settled before the slice ends."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
 """Freed room starts the next cycle no sooner than 20 us for each unit that the last one has wasted, 2 s at most."""
 
@@ -376,7 +377,7 @@ class Cycle:
                 self._admission.quota_taken(workload, self._shortfalls)
                 self._report(workload, why, now)
             case why:
-                self._report(workload, why, now)
+                yield self._report(workload, why, now)
         return 0
 
     def _current_demand(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
@@ -464,10 +465,12 @@ class Cycle:
         self._creation.refuse(workload.key, now)
         return Creating()
 
-    def _report(self, workload: Workload, why: Cause, now: float) -> None:
-        """Report the cause, unless it is reported already, or the gang has started and grows."""
-        if why != workload.reason_state.cause and (workload.has_bound_quorum or not workload.has_promised_quorum):
-            self._explain(workload, why, now)
+    def _report(self, workload: Workload, why: Cause, now: float) -> int:
+        """Report the cause, unless it is reported already, or the gang has started and grows. Returns the cost."""
+        if why == workload.reason_state.cause or (workload.has_promised_quorum and not workload.has_bound_quorum):
+            return 0
+        self._explain(workload, why, now)
+        return TELL
 
     def _explain(self, workload: Workload, why: Cause, now: float) -> None:
         """Report why members wait: all of them, or those beyond the quorum of a gang that runs."""
@@ -515,7 +518,7 @@ class Cycle:
                 demand = other.current_demand
                 own = None if demand is None or demand.shape is not None else demand.trouble
                 self._wasted_units += LOOK
-                self._report(other, own or why.cause, self._now)
+                yield self._report(other, own or why.cause, self._now)
             yield LOOK
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:

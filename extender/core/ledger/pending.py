@@ -253,7 +253,8 @@ def _counts(kinds: Sequence[Kind], others: Sequence[Kind]) -> bool:
     )
 
 
-_AT_ONCE = 256
+_AT_ONCE = 32
+"""Workloads that one Tick settles since their instant has come, in some 40 microseconds each."""
 
 
 class Timers:
@@ -276,7 +277,7 @@ class Timers:
             heapq.heappush(self._heap, (at, key))
 
     def due(self, now: float) -> list[GroupKey]:
-        """Take the workloads whose instant has come, at most 256 at a time."""
+        """Take the workloads whose instant has come, at most 32 at a time."""
         keys: list[GroupKey] = []
         while self._heap and self._heap[0][0] <= now and len(keys) < _AT_ONCE:
             at, key = heapq.heappop(self._heap)
