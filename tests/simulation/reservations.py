@@ -250,7 +250,9 @@ class Reservations:
         books = (claims.promised, claims.kept, claims.seats.sure, claims.doubts.minded)
         taken = {claim.node for book in books for claim in book.values()} | {*claims.on_their_way.values()}
         taken |= {pod.node for pod in self._shown.pods.values() if pod.node}
-        taken |= claims.admissions.slots.nodes(claims.on_their_way)
+        slots = claims.admissions.slots
+        # A job that may be stopped has its room until then.
+        taken |= {node for key in slots.of for _, node, _ in slots.unfilled(key, claims.on_their_way)}
         for promise in self._promises.values():
             for node, requests in promise.reservation.rooms:
                 if node in self._shown.nodes and node not in taken:
