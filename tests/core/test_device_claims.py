@@ -35,7 +35,7 @@ from policies.model.devices import (
     TaintRule,
     Value,
 )
-from tests.builders import GPU, cluster, gang, requests
+from tests.builders import GPU, cluster, gang, reborn, requests
 from tests.core.devices import (
     CLASS,
     LARGE,
@@ -440,6 +440,39 @@ def test_each_device_of_a_lost_member_is_kept_once_its_claim_is_gone() -> None:
     script.feed(DeviceClaimGone("default", "gpu"))
     script.see(with_template("other", 1))
     script.advance(1.0)
+    assert script.reason("other") == "NoRoom"
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("freed", list(permutations(range(3))))
+@pytest.mark.parametrize("lost", list(permutations(range(3))))
+def test_each_replacement_takes_the_room_of_one_lost_member(
+    lost: tuple[int, ...], freed: tuple[int, ...], at_once: int
+) -> None:
+    """Seed 601000198: the second replacement cost the third its room: the devices that it needed were kept for that.
+
+    All members ask for any device. Two of them have been given large ones, which are counted in another amount, too.
+    """
+    script = started(
+        devices("a-0", "h100", "h100", "a100"),
+        devices("a-1", "h100"),
+        template(request()),
+        template(request(1, LARGE), name="large"),
+    )
+    train = with_template("train", 4, cpu=21)
+    script.see(train)
+    given = [("a-0", "h100-0"), ("a-0", "h100-1"), ("a-0", "a100-2"), ("a-1", "h100-0")]
+    for pod, (node, device) in zip(train, given, strict=True):
+        script.feed(claim(pod.name, request(), pod=pod, node=node, devices=(device,)))
+    script.run(train)
+    script.see(with_template("large", 4, "large"), with_template("other", 1))
+    script.gone(*(script.pods[train[index].uid] for index in lost))
+    again = [reborn(pod) for pod in train[:3]]
+    script.see(again)
+    for number, index in enumerate(freed, start=1):
+        script.feed(DeviceClaimGone("default", train[index].name))
+        script.advance(1.0 if number >= at_once else 0.0)
+    assert nodes_of(script, again) == ["a-0"] * 3
     assert script.reason("other") == "NoRoom"
 
 

@@ -130,13 +130,13 @@ class Commit:
     ) -> None:
         """Promise the nodes. A replacement uses up room that is kept on its node; the rest stays kept."""
         members = workload.members
-        for pod, node in promises if workload.reserved else ():
-            self._room.use_reserved(workload, pod, node)
         self._preemptions.use(workload.key, ((node, pod.requests) for pod, node in promises))
         placed = len(members.placed)
         # Members that are steered later do not extend the time of earlier ones, which kube-scheduler may have refused.
         goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in promises)
         for pod, node in promises:
+            if workload.reserved:
+                self._room.use_reserved(workload, pod, node)
             if (member := members.get(pod.uid)) is not None:
                 self._steering.promise(workload, member, node, turns.get(pod.identity, 0))
             else:

@@ -5,7 +5,7 @@ Bound pods, promised nodes and reservations share the same arrays, so that no am
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
@@ -180,6 +180,12 @@ class Claims:
     def reserve(self, owner: SlotOf, claim: Claim, until: float) -> None:
         """Keep the room of a lost member for its replacement, at most ``until`` that instant."""
         self._put(owner, Claim(claim.node, claim.requests, ClaimState.RESERVED, owner.workload, until))
+
+    def reduce(self, owner: Owner, amounts: Mapping[str, int]) -> None:
+        """Subtract these amounts from the claim, as far as it has them."""
+        if (claim := self._claims.get(owner)) is not None:
+            left = tuple((name, max(0, much - amounts.get(name, 0))) for name, much in claim.requests)
+            self._put(owner, claim._replace(requests=left))
 
     def await_room(self, owner: SlotOf, node: str, requests: Requests) -> None:
         """Keep free room on the node for a preemptor or a reservation."""

@@ -96,6 +96,7 @@ class Room:
     def use_reserved(self, workload: Workload, pod: Pod, node: str) -> None:
         """Give up kept room that a member needs on its node: that of the lost member most like it.
 
+        Devices that it still lacks come from other kept room there, which gets devices again as they come free.
         Nothing happens if the member fits beside the kept room.
         """
         if self._claims.fits(node, pod.requests):
@@ -105,8 +106,17 @@ class Room:
             for slot in workload.reserved
             if (claim := self._claims.get(SlotOf(workload.key, slot))) is not None and claim.node == node
         ]
-        if slots:
-            self.unreserve(workload, min(slots, key=lambda slot: _unlike(workload.reserved[slot], pod)))
+        slots.sort(key=lambda slot: _unlike(workload.reserved[slot], pod))
+        for slot in slots[:1]:
+            self.unreserve(workload, slot)
+        for slot in slots[1:]:
+            self._take_devices(SlotOf(workload.key, slot), pod, node)
+
+    def _take_devices(self, owner: SlotOf, pod: Pod, node: str) -> None:
+        """Reduce room that is kept on the node by the devices that the pod lacks there."""
+        free, others = self._claims.room(node, pod.requests), self._devices.without_counted(pod.requests)
+        lacks = {name: max(0, much - free.get(name, 0)) for name, much in pod.requests if (name, much) not in others}
+        self._claims.reduce(owner, lacks)
 
     def unreserve_all(self, workload: Workload) -> None:
         """Give up all room that is kept for replacements."""
