@@ -217,6 +217,33 @@ def test_a_claim_that_pods_share_is_taken_back_when_all_of_them_wait_or_are_gone
     assert asked(script) == ["shared"] * 2, "nobody is left to be deleted, for whom it would be deallocated"
 
 
+def test_a_claim_whose_pods_are_all_gone_is_taken_back_without_a_wait_for_earlier_bindings() -> None:
+    """Seed 601000281: Muster was killed during that wait, and the next process does not know whose claim it is."""
+    script = started("a-0", "a-1", settled=False)
+    script.feed(claim("shared", request()))
+    train, late = with_claim("train", 2), with_claim("late", 1)
+    script.see(train)
+    script.feed(claim("shared", request(), node="a-0", devices=("h100-0",)))
+    script.gone(train[0])
+    assert asked(script) == [], "a Binding of the other pod may be under way"
+    script.gone(train[1])
+    assert asked(script) == ["shared"]
+    script.feed(claim("shared", request()))
+    script.see(late)
+    taken = claim("shared", request(), node="a-0", devices=("h100-0",))
+    script.feed(replace(taken, claim=replace(taken.claim, reserved_for=(late[0].uid,))))
+    script.gone(*late)
+    assert asked(script) == ["shared"], "the claim is reserved"
+
+
+def test_after_a_restart_a_claim_that_no_pod_names_is_left_alone() -> None:
+    """A user or another scheduler may have allocated it: nothing on it says whose it is."""
+    script = started("a-0", "a-1", settled=False)
+    script.feed(claim("shared", request(), node="a-0", devices=("h100-0",)))
+    script.advance(60.0)
+    assert asked(script) == []
+
+
 def test_a_claim_of_pods_that_others_schedule_is_left_alone() -> None:
     script = started("a-0", "a-1")
     theirs = replace(with_claim("theirs", 1)[0], scheduler="default-scheduler", group=None)

@@ -66,15 +66,25 @@ class DeviceSight:
         self._of_shared: dict[ObjectKey, Requests] = {}
         """The amounts of claims that several pods name."""
         self._sharing: dict[ObjectKey, dict[str, Pod]] = {}
-        """The pods of each of those claims that have yet to end, by UID, in the order in which they came."""
+        """The pods of each of those claims that have yet to end, by UID, in the order in which they came. A claim whose
+        pods have all ended has none."""
         self._counted_for: dict[ObjectKey, str] = {}
         """The pod that the amount counts for, by UID: the first."""
+        self._left: dict[ObjectKey, bool] = {}
+        """Claims that the extender was shown with devices and without a reservation: whether it asked for their
+        deallocation."""
+        self._neglected: dict[ObjectKey, None] = {}
+        """Claims whose deallocation no earlier life asked for, although it was shown that all their pods were gone."""
         api.listeners[Kind.PODS].append(self._pod_changed)
         api.listeners[Kind.JOBS].append(self._job_changed)
         for change in api.changes[Kind.JOBS].values():
             self._job_changed(change)
 
     def begin_life(self) -> None:
+        self._neglected |= dict.fromkeys(
+            key for key, asked in self._left.items() if not asked and self._sharing.get(key) == {}
+        )
+        self._left.clear()
         self._slices.clear()
         self._nodes.clear()
         self._allocated.clear()
@@ -123,18 +133,23 @@ class DeviceSight:
                 self._slices.pop(name, None)
                 return self._node(name)
             case DeviceClaimSeen(claim):
-                return self._claim_seen((claim.namespace, claim.name), claim.allocation)
+                return self._claim_seen((claim.namespace, claim.name), claim)
             case DeviceClaimGone(namespace, name):
                 return self._claim_seen((namespace, name), None)
             case _:
                 pass
         return None
 
-    def _claim_seen(self, key: ObjectKey, allocation: Allocation | None) -> NodeSeen | None:
+    def _claim_seen(self, key: ObjectKey, claim: DeviceClaim | None) -> NodeSeen | None:
         """Take over what the claim has. Returns its node if that has other amounts by it."""
-        before = self._allocated.pop(key, None)
+        before, allocation = self._allocated.pop(key, None), None if claim is None else claim.allocation
         if allocation is not None:
             self._allocated[key] = allocation
+        if claim is None or allocation is None or claim.reserved_for:
+            self._left.pop(key, None)
+            self._neglected.pop(key, None)
+        else:
+            self._left.setdefault(key, False)
         for name in [node_of(state) for state in (before, allocation) if state is not None]:
             known = self._told.get(name)
             if (now := self._node(name)) is not None and now != known:
@@ -228,7 +243,8 @@ class DeviceSight:
                     if claim is not None and claim.allocation is not None and node_of(claim.allocation) != node:
                         where = node_of(claim.allocation)
                         return f"{uid} is promised {node}, and its claim {claim.name} has devices on {where}"
-            case Deallocate(uid):
+            case Deallocate(uid, namespace, name):
+                self._left[namespace, name] = True
                 return self._judge_deallocation(uid, claims)
             case _:
                 pass
@@ -270,7 +286,7 @@ class DeviceSight:
         """Yield the faults at the end of a round: devices that no pod uses, and pods that can never start."""
         yield from self.look()
         for claim in self._api.claims.values():
-            if claim.allocation is not None and not claim.reserved_for:
+            if claim.allocation is not None and not claim.reserved_for and not self._is_forgotten(claim):
                 yield f"claim {claim.name} keeps {len(claim.allocation.devices)} devices from others, for no pod"
         for pod in self._api.pods.values():
             if not (pod.device_claims and pod.node and pod.live and pod.scheduler == OURS):
@@ -283,6 +299,14 @@ class DeviceSight:
             node, domain = self._api.nodes.get(pod.node), domain_of(pod, self._api)
             if node is not None and domain and node.labels.get(DOMAIN_LABEL) not in (None, domain):
                 yield f"{pod.uid} of domain {domain} is bound to {pod.node}, which is prepared for another one"
+
+    def _is_forgotten(self, claim: DeviceClaim) -> bool:
+        """Whether a user made the claim, and a restart came before Muster could know that its pods were gone.
+
+        Nothing on the claim says whose start allocated it: a life that was shown no pod which names it leaves it alone.
+        """
+        key = claim.namespace, claim.name
+        return not claim.owner and key not in self._sharing and key not in self._neglected
 
     def cap(self, room: Room) -> None:
         """Leave the devices in ``room`` that no claim has, instead of the devices that bound pods leave."""

@@ -57,6 +57,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (claims.devices_of_extended_resources_are_not_counted, 1_800_001, "waits, and there is room for"),
     (claims.restarts_recover_before_devices_are_counted, 1_000_010, "is to be suspended without a cause"),
     (claims.allocations_of_failed_starts_are_never_taken_back, 1_600_066, "keeps . devices from others, for no pod"),
+    (claims.allocations_of_pods_that_are_gone_wait_for_their_bindings, 601_000_281, "keeps 1 devices from others"),
     (claims.taints_of_devices_unheard, 1_000_009, _PROMISED_DEVICES),
     (claims.devices_with_shared_counters_unheard, 1_000_004, "waits, and there is room for"),
     (claims.tolerations_of_requests_unheard, 1_000_009, "waits, and there is room for"),

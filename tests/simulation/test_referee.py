@@ -11,6 +11,7 @@ from extender.core.effects import AnswerFilter, AnswerPreempt, Milestone
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
+    DeviceClaimSeen,
     FilterCalled,
     GroupSeen,
     NodeGone,
@@ -24,6 +25,7 @@ from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Controller, Dialect, GroupRef, PodGroup, Stamp
 from policies.model.devices import ClaimUse
 from tests.builders import GPU, cluster, gang, key, node, podgroup, single
+from tests.core.devices import claim
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.device_sight import DeviceSight
 from tests.simulation.doubts import Claim
@@ -599,3 +601,26 @@ def test_the_device_of_a_claim_that_pods_share_counts_once_for_whichever_is_left
     (heir,) = sight.inherited(PodGone("a"))
     assert heir.pod.uid == second.uid
     assert dict(heir.pod.requests)[ANY] == 1
+
+
+@pytest.mark.parametrize(
+    ("made_for", "restarted", "known_gone", "accepted"),
+    [("", True, False, True), ("", False, False, False), ("", True, True, False), ("0", True, False, False)],
+)
+def test_a_claim_may_keep_devices_only_if_a_restart_came_before_its_pods_were_known_to_be_gone(
+    *, made_for: str, restarted: bool, known_gone: bool, accepted: bool
+) -> None:
+    """Seed 601000281: a restart forgets whose start has allocated a claim that a user made."""
+    api = ApiServer()
+    sight = DeviceSight(api)
+    (pod,) = (replace(pod, device_claims=(ClaimUse("device", "shared", ""),)) for pod in gang("train", 1, gpus=0))
+    left = replace(claim("shared", node="a-0", devices=("gpu-0",)).claim, owner=made_for)
+    api.set_claim(left)
+    for event in (PodSeen(pod), DeviceClaimSeen(left)):
+        sight.meant(event)
+    if known_gone:
+        sight.inherited(PodGone(pod.uid))
+    if restarted:
+        sight.begin_life()
+        sight.meant(DeviceClaimSeen(left))
+    assert (not list(sight.at_rest())) is accepted

@@ -7,7 +7,9 @@ from all others. So its allocations are cleared, and it is planned again. A job 
 this: its claims are deleted with its pods.
 
 A late Binding would start a pod whose devices belong to another one. So no allocation is cleared while a Binding of its
-pods is under way, or may have been written. The API server notices a pod that reserves the claim meanwhile.
+pods is under way, or may have been written, also before a restart. No Binding can start a pod that is gone: when no pod
+names the claim any more, nothing is waited for. A restart forgets that Muster planned these pods, and nothing on the
+claim says whose start allocated it. The API server notices a pod that reserves the claim meanwhile.
 """
 
 from __future__ import annotations
@@ -82,11 +84,13 @@ class Allocations:
 
     def follow(self, now: float) -> None:
         """Ask for the deallocation of claims that keep devices from others without using them."""
-        if not self._look or now < self._sure_at:
+        if not self._process.synced:
             return
-        look, self._look = self._look, {}
-        for key in look:
+        for key in list(self._look):
             claim = self._devices.claims.get(key)
+            if claim is not None and self._devices.users_of(key) and now < self._sure_at:
+                continue  # a Binding from before a restart may come
+            del self._look[key]
             device_claim = self._asked.get(key)
             if claim is not None and claim is not device_claim and key in self._left and self._is_idle(key, now):
                 self._asked[key] = claim

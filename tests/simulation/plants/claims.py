@@ -57,6 +57,12 @@ def allocations_of_failed_starts_are_never_taken_back(patch: pytest.MonkeyPatch)
     patch.setattr(Allocations, "_is_idle", lambda *_: False)
 
 
+def allocations_of_pods_that_are_gone_wait_for_their_bindings(patch: pytest.MonkeyPatch) -> None:
+    """Devices of pods that are gone are freed no sooner than a Binding from before a restart may have come."""
+    follow = Allocations.follow
+    patch.setattr(Allocations, "follow", lambda self, now: None if now < self._sure_at else follow(self, now))
+
+
 def devices_of_extended_resources_are_not_counted(patch: pytest.MonkeyPatch) -> None:
     """The devices of an extended resource are not known: no node lists it."""
     patch.setattr(Devices, "_ask_by_resources", lambda *_, **__: None)
