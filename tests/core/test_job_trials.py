@@ -217,15 +217,19 @@ def test_pods_that_were_not_created_are_tried_once_more() -> None:
 
 
 def test_a_quota_with_room_for_one_of_two_pods_is_named_when_the_other_does_not_come() -> None:
+    """The pod that was created uses the quota up until it is deleted, so the job is suspended after the dry run."""
     script = Script(*SMALL, limits=LIMITS)
     server, train = Server(script), Controlled(script, shaped())
     server.answer()
     train.settle()
     train.create(only=1)
     script.bind_all(list(script.pods.values()), expires_s=600)
-    while not train.stops:
+    while not server.answer(Verdict.NOT_NOW, QUOTA):
         train.wait(0.25)
-    assert server.answer(Verdict.NOT_NOW, QUOTA) == 1
+        assert not train.stops
+    train.wait(1)
+    assert len(train.stops) == 1
+    assert not server.pending(), "the answer is as new as it can be"
     train.delete()
     train.show(stopped=True)
     train.wait(2)

@@ -283,12 +283,12 @@ class Jobs:
                 self._outbox.append(try_pod)
 
     def _asked_with(self, shape: str, keys: Iterable[GroupKey]) -> TryPod | None:
-        """The dry run, with the first of these jobs that has such pods and still waits or is being suspended."""
+        """The dry run, with the first of these jobs that has such pods, and lacks some or is being suspended."""
         for key in keys:
             workload = self._store.workloads.get(key)
             podset = next(self._podsets_of(key, shape), None)
             record = workload.job if workload is not None else None
-            if podset is not None and record is not None and (record.waits or record.stop):
+            if podset is not None and record is not None and (record.waits or record.stop or record.tries_again):
                 return TryPod(record.seen, podset.name, shape)
         return None
 

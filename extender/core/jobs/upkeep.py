@@ -13,7 +13,7 @@ from extender.core.effects import Cause
 from extender.core.gate.revocations import Revocations, needs
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims, ClaimState, SlotOf
-from extender.core.ledger.creation import PROBATION_S, FailedCreation
+from extender.core.ledger.creation import PROBATION_S, TRIAL_S, FailedCreation, Trials
 from extender.core.ledger.devices import Devices
 from extender.core.ledger.expected import ExpectedPods, uncreated
 from extender.core.ledger.pending import Pending
@@ -46,6 +46,7 @@ class Upkeep:
     _claims: Claims
     _devices: Devices
     _failed_creation: FailedCreation
+    _trials: Trials
     _additions: Additions
     _pending: Pending
     _blocked_singles: BlockedSinglePods
@@ -210,6 +211,9 @@ class Upkeep:
             and others_wait(self._workloads, self._failed_creation, self._pending, self._blocked_singles, workload, now)
         ):
             record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
+            return ""
+        if not record.tries_again and self._trials.try_again(workload.key, record.seen.podsets, now):
+            record.await_trial(now + TRIAL_S)
             return ""
         self._expected.fail_creation(workload, now, in_full=in_full)
         if record.seen.backs_off:

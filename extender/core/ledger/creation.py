@@ -26,6 +26,8 @@ from policies.model import GroupKey, PodSets
 
 _TRIAL_EACH_S = 0.2
 """Time between two trials."""
+TRIAL_S = 1.0
+"""Time for the answers of trials before a job is suspended whose pods were not created in time."""
 _WAIT_S = 2.0
 """Time for which a job is not planned while its pods are to be tried."""
 _AGAIN_S = 60.0
@@ -128,14 +130,19 @@ class Trials:
             pending = Untried("")
         return pending
 
-    def fail_creation(self, key: GroupKey, podsets: PodSets, now: float) -> None:
-        """Repeat the trials of the workload's shapes at once: its pods were not created in time.
+    def try_again(self, key: GroupKey, podsets: PodSets, now: float) -> bool:
+        """Repeat the trials of the workload's shapes at once, but for those just answered: its pods were not created
+        in time.
 
-        Some of its pods may still exist, and use up a ResourceQuota.
+        The others may use up a ResourceQuota until they are deleted. Returns whether a trial is repeated.
         """
+        repeats = False
         for shape, trial in self._shapes(key, podsets, now):
-            trial.wanted[key] = None
-            self._urge(shape, trial)
+            if now >= trial.at + 2 * TRIAL_S:
+                trial.wanted[key] = None
+                self._urge(shape, trial)
+                repeats = True
+        return repeats
 
     def due(self, now: float) -> Iterator[tuple[str, tuple[GroupKey, ...]]]:
         """Yield the shapes to be tried now, each with the workloads that wait for it.

@@ -167,7 +167,7 @@ class ExpectedPods:
         """Record that pods of the workload were not created in time. ``in_full``: whether they had the full time."""
         self._creation.stop_waiting(workload.key.namespace)
         if workload.job is not None:
-            self._trials.fail_creation(workload.key, workload.job.seen.podsets, now)
+            self._trials.try_again(workload.key, workload.job.seen.podsets, now)
         job = workload.job is not None
         if self._failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job):
             self._pending.wake(Config(workload.key.namespace))

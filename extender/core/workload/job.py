@@ -61,6 +61,7 @@ class JobRecord:
     ``began_suspended``: whether another client has unsuspended it since it was first seen.
     ``exposed_pods``: pods of a job that was started without a plan, which an autoscaler sees.
     ``starts``: how often it was admitted.
+    ``tries_again``: whether its pods are tried once more because that deadline was missed.
     ``full_until``: ``next_pod_deadline`` is put off until then while no other workload waits.
     ``fewest``: the fewest of its pods that have been lacking since its start.
     """
@@ -79,6 +80,7 @@ class JobRecord:
     stopped_at: float = 0.0
     stopped_for: str = ""
     next_pod_deadline: float = 0.0
+    tries_again: bool = False
     last_pod_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
     ran: bool = False
@@ -346,7 +348,11 @@ class JobRecord:
 
         ``in_full``: a later one while no other workload waits.
         """
-        self.next_pod_deadline, self.full_until = until, max(until, in_full)
+        self.next_pod_deadline, self.full_until, self.tries_again = until, max(until, in_full), False
+
+    def await_trial(self, until: float) -> None:
+        """Put the deadline for its next pod off: its pods are tried once more before it is suspended."""
+        self.next_pod_deadline, self.tries_again = until, True
 
     def bring_deadline_forward(self, until: float) -> None:
         """Bring the deadline for its next pod forward to ``until``.
