@@ -137,7 +137,7 @@ class _Drawing:
         """Let a gang or job, in half of the seeds, run longer than it says, and declare that it may be ended then.
 
         Of two such workloads each could end for the other again and again. One that is said to be short is also let in
-        again and again beside a reservation, so none of the others runs for ever.
+        again and again beside a reservation, so all of the others end.
         """
         gangs = [at for at, (_, spec) in enumerate(self.jobs) if spec.min_member]
         number = dice.randrange(2 * (len(gangs) + len(self.batch)))

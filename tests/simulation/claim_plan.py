@@ -6,7 +6,7 @@ seeds have gangs and suspended jobs, and no queues.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -139,25 +139,29 @@ def _draw_faults(chance: Chance) -> tuple[tuple[str, float, str, int], ...]:
 
 def _join_domains(dice: Random, jobs: list[tuple[float, JobSpec]]) -> tuple[str, ...]:
     """Give the pods of some gangs a channel of a domain each. Returns the names of the domains."""
-    domains = []
-    for number, (at, spec) in enumerate(jobs):
-        if len(spec.roles) == 1 and dice.random() < 0.7:
-            domains.append(spec.name)
-            jobs[number] = at, replace(spec, roles=(_with_channel(spec.roles[0], spec.name),))
-    return tuple(domains)
+    return _change_some(dice, jobs, 0.7, _with_channel)
 
 
 def _ask_for_parts(dice: Random, jobs: list[tuple[float, JobSpec]]) -> tuple[str, ...]:
     """Have the pods of some gangs ask for a part of a device, or for a full one. Returns the names of the gangs."""
-    restless = []
+
+    def asking(role: Role, _: str) -> Role:
+        name = dice.choice(("part", "full"))
+        return replace(role, requests=with_amounts(role.requests, TEMPLATES[name]), claims=(ClaimUse(name, "", name),))
+
+    return _change_some(dice, jobs, 0.6, asking)
+
+
+def _change_some(
+    dice: Random, jobs: list[tuple[float, JobSpec]], share: float, change: Callable[[Role, str], Role]
+) -> tuple[str, ...]:
+    """Change the role of a share of the gangs with one role, given their names. Returns the names of those changed."""
+    changed = []
     for number, (at, spec) in enumerate(jobs):
-        if len(spec.roles) == 1 and dice.random() < 0.6:
-            restless.append(spec.name)
-            name = dice.choice(("part", "full"))
-            requests_of = with_amounts(spec.roles[0].requests, TEMPLATES[name])
-            asking = replace(spec.roles[0], requests=requests_of, claims=(ClaimUse(name, "", name),))
-            jobs[number] = at, replace(spec, roles=(asking,))
-    return tuple(restless)
+        if len(spec.roles) == 1 and dice.random() < share:
+            changed.append(spec.name)
+            jobs[number] = at, replace(spec, roles=(change(spec.roles[0], spec.name),))
+    return tuple(changed)
 
 
 def _other_kinds(dice: Random) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ class Reservations:
                 self._began[release] = min(pod.stamp.at, self._began.get(release, inf))
 
     def _judge_overruns(self, effects: Sequence[Effect], api: ApiServer, now: float) -> Iterator[str]:
-        """What runs for too long is ended only where its author says so, and others have reserved its room."""
+        """Workloads are ended for an overrun only where their author says so, and others have reserved the room."""
         ended: dict[GroupKey | None, Job | None] = {}
         for effect in effects:
             if isinstance(effect, SuspendJob) and effect.reason.startswith(OVERRUNS):

@@ -32,7 +32,7 @@ class Terms:
     ``claims``: pods have claims of devices.
     ``reserves``: room is reserved for workloads that wait, which fairness knows nothing of.
     ``steady``: workloads end when they say, and nothing but the extender fails.
-    ``overrun_s``: one that declares so is ended when it runs so much longer than it says where room is reserved.
+    ``overrun_s``: one that declares so is ended when it runs that much longer than it says where room is reserved.
     """
 
     calm: bool

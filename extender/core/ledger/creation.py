@@ -123,11 +123,8 @@ class Trials:
             if trial.verdict in _LASTING:
                 trial.wanted[key] = None
                 return Untried(trial.detail)
-            if trial.verdict is not None and now < trial.at + _FRESH_S:
-                continue
-            trial.wanted[key] = None
-            self._urge(shape, trial)
-            pending = Untried("")
+            if self._repeat_older(key, shape, trial, now - _FRESH_S):
+                pending = Untried("")
         return pending
 
     def try_again(self, key: GroupKey, podsets: PodSets, now: float) -> bool:
@@ -136,13 +133,11 @@ class Trials:
 
         The others may use up a ResourceQuota until they are deleted. Returns whether a trial is repeated.
         """
-        repeats = False
-        for shape, trial in self._shapes(key, podsets, now):
-            if now >= trial.at + 2 * TRIAL_S:
-                trial.wanted[key] = None
-                self._urge(shape, trial)
-                repeats = True
-        return repeats
+        since = now - 2 * TRIAL_S
+        repeated = [
+            shape for shape, trial in self._shapes(key, podsets, now) if self._repeat_older(key, shape, trial, since)
+        ]
+        return bool(repeated)
 
     def due(self, now: float) -> Iterator[tuple[str, tuple[GroupKey, ...]]]:
         """Yield the shapes to be tried now, each with the workloads that wait for it.
@@ -229,6 +224,15 @@ class Trials:
         if len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
         return trial
+
+    def _repeat_older(self, key: GroupKey, shape: str, trial: _Trial, since: float) -> bool:
+        """Repeat the trial for the workload unless it was answered after that instant. Returns whether it is
+        repeated."""
+        if trial.at > since:
+            return False
+        trial.wanted[key] = None
+        self._urge(shape, trial)
+        return True
 
     def _urge(self, shape: str, trial: _Trial) -> None:
         if not trial.pending:
