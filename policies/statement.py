@@ -35,6 +35,7 @@ class Statement:
     ``free``: the amounts to write in, of which ``snapshot`` shows a view. None: a copy of the shown amounts.
     ``tree``: written in as it is. Others must change neither while a block is open.
     ``of_ledger``: a ledger lends both, whose claims and uses are authoritative; only inner blocks can be committed.
+    ``on_end``: called when an outermost block has ended.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Statement:
         free: Amounts | None = None,
         *,
         of_ledger: bool = False,
+        on_end: Callable[[], object] | None = None,
     ) -> None:
         if snapshot is None:
             snapshot = no_nodes()
@@ -56,7 +58,7 @@ class Statement:
             snapshot = replace(snapshot, free=shown)
         self._free, self._snapshot = free, snapshot
         self.tree = _NO_QUOTA if tree is None else tree
-        self._of_ledger = of_ledger
+        self._of_ledger, self._on_end = of_ledger, on_end
         self._undo: list[Callable[[], object]] = []
         self._committed: list[bool] = []
         """Whether each open block is committed, the innermost last."""
@@ -85,6 +87,8 @@ class Statement:
                 self._undo.pop()()
         elif not self._committed:
             self._undo.clear()
+        if self._on_end is not None and not self._committed:
+            self._on_end()
 
     def commit(self) -> None:
         """Keep the changes of the innermost block, which takes no more changes then.

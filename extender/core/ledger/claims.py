@@ -6,7 +6,6 @@ Bound pods, promised nodes and reservations share the same arrays, so that no am
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
@@ -306,9 +305,8 @@ class Claims:
         """
         return self._table.snapshot()
 
-    @contextmanager
-    def statement(self, tree: QuotaTree | None = None) -> Iterator[Statement]:
-        """Open a statement on the room of now, with the quota of ``tree``. Everything it tries is dropped at the end.
+    def statement(self, tree: QuotaTree | None = None) -> Statement:
+        """Return a statement on the room of now, with the quota of ``tree``, for one outermost block.
 
         Other code sees none of its changes of nodes, and the statement sees later changes of nodes. The quota tree is
         shared, so nothing else may happen between a change of the tree and the end of that block.
@@ -316,12 +314,7 @@ class Claims:
         scratch = self._table.borrow()
         view = self._table.snapshot(scratch)
         lines, count = view.free.shape
-        statement = Statement(view, tree, scratch.free[:lines, :count], of_ledger=True)
-        try:
-            with statement.open():
-                yield statement
-        finally:
-            scratch.lent = False
+        return Statement(view, tree, scratch.free[:lines, :count], of_ledger=True, on_end=scratch.give_back)
 
     def leave_out(self, statement: Statement, owners: Iterable[Owner]) -> None:
         """Try the statement without the room of these owners."""

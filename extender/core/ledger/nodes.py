@@ -243,6 +243,10 @@ class Scratch:
     behind: dict[int, None] = field(default_factory=dict)
     lent: bool = True
 
+    def give_back(self) -> None:
+        """End its use by a statement."""
+        self.lent = False
+
 
 class Table:
     """The amounts of all nodes, with one line per resource and one place per node: a resource of all nodes is one

@@ -73,7 +73,8 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
 def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
     """The fewest pods that have to start: first those of roles that lack some, then others up to the minMember."""
     minima = () if workload.release.complete else workload.minima
-    needed = dict(lacking_roles(minima, workload.members.slots))
+    if not (needed := dict(lacking_roles(minima, workload.members.slots))):
+        return []
     counts = Counter(role_of(pod) for pod in pods if pod.uid in nodes)
     if all(counts[role] >= count for role, count in needed.items()):
         return []

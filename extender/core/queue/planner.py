@@ -212,8 +212,9 @@ class Planner:
     @staticmethod
     def _shut_to_later(workload: Workload, demand: Demand, nodes: Mapping[str, str], view: Snapshot) -> list[str]:
         """The nodes planned for pods of later waves, if kube-scheduler would not let all of these in after the pods."""
+        if not (promises := workload.members.slots.promises()):
+            return []
         first, flavors = min(pod.wave for pod in demand.pods), demand.flavors
-        promises = workload.members.slots.promises()
         later = [(workload.constrained(pod, flavors), node) for pod, node in promises if pod.wave > first]
         if not any(pod.constraints is not UNCONSTRAINED for pod, _ in later):
             return []
