@@ -65,7 +65,7 @@ class Backfill:
 class Backfills:
     """Reservations by workload, and the claims that keep their room.
 
-    ``claim_freed`` claims what has come free on reserved nodes. Claims are followed only while there is a reservation.
+    ``claim_freed`` claims what has come free on reserved nodes. Nothing is recorded while there is no reservation.
     """
 
     def __init__(
@@ -115,9 +115,6 @@ class Backfills:
 
     def begin(self, key: GroupKey, reservation: Backfill, now: float) -> None:
         """Reserve the room, in place of an earlier reservation of the workload."""
-        if not self.of:
-            self._claims.on_move = (*self._claims.on_move, self._moved_room)
-            self._claims.on_node = (*self._claims.on_node, self._node_changed)
         self.of[key], self.used = reservation, True
         if any(map(self._is_lost, reservation.rooms)):
             self.invalid[key] = None  # a node has gone since the room was found, or while no process ran
@@ -134,8 +131,6 @@ class Backfills:
             return None
         self._moved |= dict.fromkeys(reservation.rooms)
         if not self.of:
-            self._claims.on_move = tuple(call for call in self._claims.on_move if call != self._moved_room)
-            self._claims.on_node = tuple(call for call in self._claims.on_node if call != self._node_changed)
             self._moved.clear()
             self._ends.clear()
             self._relied_on.clear()
@@ -160,10 +155,15 @@ class Backfills:
         if node in self._ends:
             self._moved[node] = None
 
-    def _moved_room(self, _: Owner, claim: Claim, __: bool) -> None:
-        self._moved[claim.node] = None
+    def moved(self, _: Owner, claim: Claim, __: bool) -> None:
+        """Record that room on the node has changed hands."""
+        if self.of:
+            self._moved[claim.node] = None
 
-    def _node_changed(self, node: str, _: bool) -> None:
+    def node_changed(self, node: str, _: bool) -> None:
+        """Record that a node came, went or changed."""
+        if not self.of:
+            return
         self._moved[node] = None
         if self._is_lost(node):
             self.invalid |= {key: None for key, reservation in self.of.items() if node in reservation.rooms}

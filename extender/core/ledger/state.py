@@ -99,11 +99,18 @@ class Consequences:
             # Refusals by the node and victims on it may be outdated.
             self.forgive_node,
             self.note_node_of_victims,
-            # Last, when all others have seen the node: whether single pods still fit in their kept room.
+            # When all others have seen the node: whether single pods still fit in their kept room.
             self.drop_displaced_singles,
+            self._backfills.node_changed,
         )
-        # Room has changed hands: four books count along, and do not read each other.
-        self._claims.on_move = (self._quotas.moved, self._preemptions.moved, self._devices.moved, self._cliques.moved)
+        # Room has changed hands: five books count along, and do not read each other.
+        self._claims.on_move = (
+            self._quotas.moved,
+            self._preemptions.moved,
+            self._devices.moved,
+            self._cliques.moved,
+            self._backfills.moved,
+        )
         # Room was given back. The claim has ended, and nothing else has the room yet.
         self._room.on_free = (
             # Reasons that name the former owner are out of date.
