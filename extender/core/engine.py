@@ -72,6 +72,7 @@ from extender.core.queue.endings import Endings
 from extender.core.queue.forecast import Forecast
 from extender.core.queue.line import SinglePodReservations, Singles
 from extender.core.queue.planner import Planner, Statements
+from extender.core.queue.shortfalls import Shortfalls
 from extender.core.workload.members import IllegalTransitionError
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, ScorePolicy
@@ -157,11 +158,12 @@ class Engine:
         # The cycle.
         statements, demands = make(Statements), make(Demands, problems=problems)
         planner = make(Planner, facts=facts, statements=statements, policies=policies)
-        plans = make(QuotaPlans, facts=facts, planner=planner, demands=demands)
+        shortfalls = Shortfalls(state.pending.wake)
+        plans = make(QuotaPlans, shortfalls=shortfalls, facts=facts, planner=planner, demands=demands)
         searches = {"candidates": candidates, "statements": statements, "planner": planner, "demands": demands}
         victims, preview = make(VictimSearch, **searches), make(VictimSearch, **searches, tells=True)
         self._foresight = make(PreemptionPreview, victims=preview)
-        admission = make(QueueAdmission, planner=planner, plans=plans, policies=policies)
+        admission = make(QueueAdmission, shortfalls=shortfalls, planner=planner, plans=plans, policies=policies)
         endings = make(Endings, statements=statements, planner=planner, demands=demands)
         self._defragmentation = make(
             Defragmentation, candidates=candidates, statements=statements, planner=planner, endings=endings
@@ -177,6 +179,7 @@ class Engine:
             demands=demands,
             single_reservations=make(SinglePodReservations, planner=planner),
             admission=admission,
+            shortfalls=shortfalls,
             preempting=make(Preempting, reporter=reporter, victims=victims, reservations=reservations),
             commit=make(Commit, reporter=reporter, books=books, steering=steers, revocations=revocations),
             reservations=reservations,

@@ -41,8 +41,8 @@ class Forgetful(Engine):
             return super().handle(event, now)
 
 
-def _at_everybody(self: QueueAdmission, queue: str, shortfalls: Shortfalls) -> None:
-    shortfalls.reopen(queue)
+def _at_everybody(self: QueueAdmission, queue: str) -> None:
+    self._shortfalls.reopen(queue)
     self.strict.reset(queue)
 
 
@@ -108,7 +108,7 @@ def test_what_is_forgotten_is_seen(forgotten: str, monkeypatch: pytest.MonkeyPat
     elif forgotten == "others":
         monkeypatch.setattr(queues, "_others", lambda *_: {})
     else:
-        monkeypatch.setattr(QueueAdmission, "_given_back", lambda _, queue, known: known.reopen(queue))
+        monkeypatch.setattr(QueueAdmission, "_given_back", lambda self, queue: self._shortfalls.reopen(queue))
     with pytest.raises(AssertionError, match="seed"):
         play_all(16)
 

@@ -46,6 +46,7 @@ class QueueAdmission:
         creation: Creation,
         failed_creation: FailedCreation,
         pending: Pending,
+        shortfalls: Shortfalls,
         planner: Planner,
         plans: QuotaPlans,
         policies: Policies,
@@ -58,6 +59,7 @@ class QueueAdmission:
         self._creation = creation
         self._pending = pending
         self.turns = Turns(failed_creation, policies.queue, FairSharing() if limits.fair_sharing else policies.between)
+        self._shortfalls = shortfalls
         self._planner = planner
         self._plans = plans
         self.strict = StrictOrder(store.workloads, quotas, preemptions, backfills, pending, self.turns)
@@ -89,22 +91,22 @@ class QueueAdmission:
             if workload.job is not None and workload.job.unproven:
                 self._store.mark_dirty(workload)
 
-    def review(self, shortfalls: Shortfalls, now: float) -> None:
+    def review(self, now: float) -> None:
         """Wake the workloads that may have quota now. Called before a cycle."""
         quotas = self._quotas
         if quotas.queues.stale:
             others = quotas.rebuild()
             self._preemptions.note_quota_change()
-            self._redrawn(shortfalls, others)
+            self._redrawn(others)
             self._prove()
         below = quotas.queues.snapshot.tree.below
         for name in [name for root in quotas.uses.take_freed() for name in below(root)]:
-            self._given_back(name, shortfalls)
+            self._given_back(name)
         self._outdated |= dict.fromkeys(quotas.uses.take_changed(self._outdated), now + self._limits.refresh_s)
         if (due := self.due) is not None and now >= due:
             # One tree at a time, so that a workload that can start does not wait for the updates of all.
             for name in below(root := next(iter(self._outdated))):
-                if shortfalls.reopen(name):
+                if self._shortfalls.reopen(name):
                     self.strict.reset(name)
             del self._outdated[root]
         for name in quotas.past.take_reordered():
@@ -115,7 +117,7 @@ class QueueAdmission:
             if held_up and (held_up.first not in self._pending.keys or held_up.first in self._pending.due):
                 self.strict.reset(held_up.queue)
 
-    def lines(self, shortfalls: Shortfalls) -> QueueLines:
+    def lines(self) -> QueueLines:
         """The lines of the queues for one cycle."""
 
         def assign(workload: Workload) -> Assignment | None:
@@ -123,8 +125,8 @@ class QueueAdmission:
             if demand is None or demand.shape is None or queue is None:
                 return None
             if not self._quotas.has_own(workload.key):
-                shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
-                if shortfalls.get(demand.shape, queue.name) is not None:
+                self._shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
+                if self._shortfalls.get(demand.shape, queue.name) is not None:
                     return None
             return self._level(workload, demand, queue)
 
@@ -143,21 +145,21 @@ class QueueAdmission:
             lambda: between.rank(snapshot.tree, requested(self._store.workloads, quotas, self._pending)),
         )
 
-    def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Unplaced | QueueOrder | None:
+    def refused(self, workload: Workload, shape: Shape) -> Unplaced | QueueOrder | None:
         """Why the workload cannot be admitted, as far as is known; None if nothing is known."""
         queue = self._quotas.queue_of(workload.key)
         if queue is None:
-            return shortfalls.get(shape)
+            return self._shortfalls.get(shape)
         if (why := self.strict.waits_behind(queue.name, workload)) is not None or self._quotas.has_own(workload.key):
             return why  # The shortfall of others of its shape does not include the quota that it has.
-        return shortfalls.get(shape, queue.name)
+        return self._shortfalls.get(shape, queue.name)
 
     def waits_behind(self, workload: Workload) -> QueueOrder | None:
         """Why the workload waits behind the first of its StrictFIFO queue; None if it need not."""
         queue = self._quotas.queue_of(workload.key)
         return None if queue is None else self.strict.waits_behind(queue.name, workload)
 
-    def still_lacks_quota(self, workload: Workload, shortfalls: Shortfalls) -> bool:
+    def still_lacks_quota(self, workload: Workload) -> bool:
         """Whether the quota that was given back is used again, so that the reported cause stands."""
         if (queue := self._quotas.queue_of(workload.key)) is None:
             return False
@@ -166,12 +168,12 @@ class QueueAdmission:
             return False
         if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._quotas.has_own(workload.key):
             return False
-        why = shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
+        why = self._shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
         if isinstance(why, NoQuota | NoRoom):
             why = with_facts(why, *rises(workload, queue))
         return why is not None and why == workload.reason_state.cause
 
-    def park(self, workload: Workload, shortfalls: Shortfalls, now: float) -> None:
+    def park(self, workload: Workload, now: float) -> None:
         """Park a workload after its turn until the cause of its shortfall ends. Free room does not wake one that lacks
         only quota."""
         demand, queue = workload.current_demand, self._quotas.queue_of(workload.key)
@@ -179,7 +181,7 @@ class QueueAdmission:
         times = [Time(at) for at in ends if at > now]
         if demand is None or demand.shape is None or now < workload.retries.not_before:
             return self._pending.park(workload, *times)
-        lacks = self._lacks(workload, demand.shape, queue, shortfalls)
+        lacks = self._lacks(workload, demand.shape, queue)
         if isinstance(lacks, QuotaFor):
             try:
                 return self._pending.park(workload, lacks, *times, turns=self.turns.both(workload, queue))
@@ -187,13 +189,11 @@ class QueueAdmission:
                 lacks = ANY_ROOM  # the next cycle asks the policy again, and reports the error
         return self._pending.park(workload, lacks, *times)
 
-    def _lacks(
-        self, workload: Workload, shape: Shape, queue: ClusterQueue | None, shortfalls: Shortfalls
-    ) -> RoomFor | QuotaFor:
+    def _lacks(self, workload: Workload, shape: Shape, queue: ClusterQueue | None) -> RoomFor | QuotaFor:
         if queue is not None and self._quotas.has_own(workload.key):
             return ANY_ROOM
         lacks_quota = queue is not None and (
-            shortfalls.lacks(Lack.QUOTA, shape, queue.name)
+            self._shortfalls.lacks(Lack.QUOTA, shape, queue.name)
             or self.strict.waits_behind(queue.name, workload) is not None
         )
         if queue is not None and lacks_quota:
@@ -202,13 +202,11 @@ class QueueAdmission:
             return ANY_ROOM if workload.resumes else QuotaFor(queue.name, shape)
         scopes = (EVERYBODY,) if queue is None else (EVERYBODY, queue.name)
         for scope in scopes:
-            if shortfalls.lacks(Lack.ROOM, shape, scope):
+            if self._shortfalls.lacks(Lack.ROOM, shape, scope):
                 return RoomFor(scope, shape)
         return ANY_ROOM
 
-    def plan(
-        self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls, line: Line
-    ) -> Steps[Plan | Refused | Changed]:
+    def plan(self, workload: Workload, demand: Demand, shape: Shape, line: Line) -> Steps[Plan | Refused | Changed]:
         """Return a plan that can be committed now, or why there is none.
 
         A partly released gang is completed whatever quota is left. Its members beyond that wait for quota as usual.
@@ -216,7 +214,7 @@ class QueueAdmission:
         queue = self._quotas.queue_of(workload.key)
         broken = workload.release.partial_since is not None and not workload.has_promised_quorum
         if queue is not None and not broken:
-            planning = self._plans.plan(workload, demand, shape, queue, shortfalls, line)
+            planning = self._plans.plan(workload, demand, shape, queue, line)
             return (yield from self._with_reserved(workload, planning))
         if queue is not None or (broken and self._quotas.route(workload).why is not None):
             outcome = yield from self._plan_least(workload, demand, shape)
@@ -256,10 +254,10 @@ class QueueAdmission:
         with quotas.statement(workload.key) as statement:
             return not statement.tree.lacks(queue.name, usage)
 
-    def quota_taken(self, workload: Workload, shortfalls: Shortfalls) -> None:
+    def quota_taken(self, workload: Workload) -> None:
         """Update shortfalls after a workload got quota without nodes: others of its queue may lack that quota."""
         if (name := self._quotas.members.queue_of(workload.key)) is not None:
-            shortfalls.reopen(name)
+            self._shortfalls.reopen(name)
             self.strict.reset(name)
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
@@ -267,17 +265,17 @@ class QueueAdmission:
         with self._quotas.statement(workload.key):
             return self._plans.level(workload, demand, queue)
 
-    def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:
+    def _redrawn(self, others: Mapping[str, None] | None) -> None:
         """Drop what changed queue objects make uncertain. ``others``: the queues that this is about; None for all."""
         quotas = self._quotas
         if self._claims.declare(declared(quotas.queues)):
             # Workloads that ask for a topology level may fit now, or name a level that is unknown now.
             self._pending.wake(Nodes())
         if others is None:
-            shortfalls.clear(Lack.QUOTA)
+            self._shortfalls.clear(Lack.QUOTA)
             self.strict.first.clear()
         for name in quotas.queues.snapshot.tree.queues if others is None else others:
-            shortfalls.reopen(name)
+            self._shortfalls.reopen(name)
             self.strict.first.pop(name, None)
         for key in [key for key in self._pending.keys if quotas.local_of(key)]:
             local = quotas.queues.local(key.namespace, quotas.local_of(key))
@@ -287,7 +285,7 @@ class QueueAdmission:
             if workload.job is not None and (workload.job.awaits_nodes or quotas.route(workload).drained):
                 self._store.mark_dirty(workload)
 
-    def _given_back(self, queue: str, shortfalls: Shortfalls) -> None:
+    def _given_back(self, queue: str) -> None:
         """Wake the workloads of the queue that may use quota which was given back.
 
         In a StrictFIFO queue that is all of them, if the first one may.
@@ -297,8 +295,8 @@ class QueueAdmission:
         for key in (*self._quotas.fully_reserved, *self._quotas.counted):
             if self._quotas.members.queue_of(key) == queue:
                 self._pending.wake(Own(key))
-        reopened = shortfalls.reopen(queue, None if evicts else self._quotas.is_there(queue))
-        if evicts or (held_up is not None and not self._known_of(held_up.first, queue, shortfalls)):
+        reopened = self._shortfalls.reopen(queue, None if evicts else self._quotas.is_there(queue))
+        if evicts or (held_up is not None and not self._known_of(held_up.first, queue)):
             self.strict.reset(queue)
         elif reopened:
             self._reopened(known, reopened)
@@ -317,11 +315,11 @@ class QueueAdmission:
             if current in shapes and self.strict.held_up(queue.name, workload) is None:
                 self._pending.wake(Own(key))
 
-    def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:
+    def _known_of(self, key: GroupKey, queue: str) -> bool:
         """Whether the reason why the workload cannot be admitted is known."""
         workload = self._store.workloads.get(key)
         demand = None if workload is None else workload.current_demand
-        return demand is not None and demand.shape is not None and shortfalls.get(demand.shape, queue) is not None
+        return demand is not None and demand.shape is not None and self._shortfalls.get(demand.shape, queue) is not None
 
     def _may_evict(self, queue: ClusterQueue) -> bool:
         """Whether quota may be had by evicting victims: which ones changes whenever a workload uses less."""

@@ -101,7 +101,7 @@ class RestartRecovery(Protocol):
 
 @dataclass(eq=False)
 class Cycle:
-    """The cycle, and when it runs. It caches the shortfalls of workloads that could not be admitted."""
+    """The cycle, and when it runs."""
 
     _limits: Limits
     _process: Process
@@ -124,6 +124,7 @@ class Cycle:
     _demands: Demands
     _single_reservations: SinglePodReservations
     _admission: QueueAdmission
+    _shortfalls: Shortfalls
     _preempting: Preempting
     _commit: Commit
     _reservations: Reservations
@@ -133,7 +134,6 @@ class Cycle:
     _allocations: Allocations
 
     def __post_init__(self) -> None:
-        self._shortfalls = Shortfalls(self._pending.wake)
         self.passes = 0
         """How many cycles have ended."""
         self._walk: Steps[None] | None = None
@@ -218,7 +218,7 @@ class Cycle:
         self._demands.review()
         for namespace in self._failed_creation.lapse(now):
             self._pending.wake(Config(namespace))
-        self._admission.review(self._shortfalls, now)
+        self._admission.review(now)
         self._wasted_units, self._in_need = 0, None
         self._began = now
         self._backfills.begin_cycle(now)
@@ -273,7 +273,7 @@ class Cycle:
             elif excess[workload.key.namespace] > self._limits.excess_units:
                 self._pending.wake(Own(workload.key))
                 yield LOOK
-            elif self._admission.still_lacks_quota(workload, self._shortfalls):
+            elif self._admission.still_lacks_quota(workload):
                 yield from self._pass_by(line, workload)
             elif self._has_known_shortfall(workload, workload.reason_state.cause):
                 self._put_back(workload)
@@ -374,7 +374,7 @@ class Cycle:
                 self._report(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now), now)
             case AskNodes():
                 why = self._elastic.begin(workload, shape, outcome, now)
-                self._admission.quota_taken(workload, self._shortfalls)
+                self._admission.quota_taken(workload)
                 self._report(workload, why, now)
             case why:
                 yield self._report(workload, why, now)
@@ -411,7 +411,7 @@ class Cycle:
         if workload.key in self._backfills:  # the shortfall of its shape was cached before its room came free
             known = self._admission.waits_behind(workload)
         elif not self._preempting.is_ready(workload.key):
-            known = self._admission.refused(workload, shape, self._shortfalls)
+            known = self._admission.refused(workload, shape)
         return known or until_started(self._starting, workload, demand, related=shape.related)
 
     def _plan(
@@ -420,7 +420,7 @@ class Cycle:
         """Return a plan that can be committed now, or why there is none. A shortfall is cached for the shape."""
         self._changes.has_affinity_waiters |= shape.related
         try:
-            outcome = yield from self._admission.plan(workload, demand, shape, self._shortfalls, line)
+            outcome = yield from self._admission.plan(workload, demand, shape, line)
         except PolicyError as error:
             return error
         if not isinstance(outcome, Refused):
@@ -523,7 +523,7 @@ class Cycle:
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
         """Return the line of these workloads, without those whose shortfall is known."""
-        line = Line(self._admission.turns, self._admission.lines(self._shortfalls))
+        line = Line(self._admission.turns, self._admission.lines())
         for at in range(0, len(keys), AT_ONCE):
             known = (self._store.workloads.get(key) for key in keys[at : at + AT_ONCE])
             workloads = [workload for workload in known if workload is not None]
@@ -556,7 +556,7 @@ class Cycle:
         demand = workload.current_demand
         if not self._pending.is_due_for_shape(workload.key) or demand is None or demand.shape is None:
             return False
-        why = self._admission.refused(workload, demand.shape, self._shortfalls)
+        why = self._admission.refused(workload, demand.shape)
         if why is None or (explained is not None and why != explained):
             return False
         return not self._preempting.may_have_victims(workload, demand.shape)
@@ -568,7 +568,7 @@ class Cycle:
 
     def _park(self, workload: Workload) -> None:
         """Park a workload after its turn. It drops the devices of an earlier start."""
-        self._admission.park(workload, self._shortfalls, self._now)
+        self._admission.park(workload, self._now)
         self._backfilling.wait(workload)
         self._allocations.settle(workload)
 
@@ -584,7 +584,7 @@ class Cycle:
         self._go_on()
 
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
-        self._admission.review(self._shortfalls, self._now)
+        self._admission.review(self._now)
         yield from self._device_users.settle_all()
         recovery.begin()
         yield from recovery.recover_all(self._now)

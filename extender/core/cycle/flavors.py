@@ -60,33 +60,34 @@ class QuotaPlans:
     _quotas: Quotas
     _preemptions: Preemptions
     _backfills: Backfills
+    _shortfalls: Shortfalls
     _facts: Facts
     _planner: Planner
     _demands: Demands
 
     def plan(
-        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
+        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, line: Line
     ) -> Steps[Plan | Refused | Changed]:
         """Return a plan with its flavors, whose quota is there; or why there is none.
 
         ``line``: gets the workload again at a later turn if it only fits where it borrows from farther away.
         """
-        outcome = yield from self._plan(workload, demand, shape, queue, shortfalls, line)
+        outcome = yield from self._plan(workload, demand, shape, queue, line)
         if not isinstance(outcome, Refused) or outcome.lack is not Lack.ROOM or len(demand.pods) <= shape.needed:
             return outcome
         # There is quota for some pods, and the first ones find no room: others may.
         tried_as = dict.fromkeys(outcome.rests_on)
         made = workload.flavoring
-        every = yield from self._try(workload, demand, demand.pods, shape, made, shortfalls, tried_as)
+        every = yield from self._try(workload, demand, demand.pods, shape, made, tried_as)
         if not isinstance(every, Plan):
             return every if isinstance(every, Changed) else replace(outcome, rests_on=(*tried_as,))
         if len(every.nodes) == len(demand.pods):
             return outcome
-        again = yield from self._plan(workload, demand.among(every.nodes), shape, queue, shortfalls, line)
+        again = yield from self._plan(workload, demand.among(every.nodes), shape, queue, line)
         return replace(outcome, rests_on=(*tried_as, *again.rests_on)) if isinstance(again, Refused) else again
 
     def _plan(
-        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
+        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, line: Line
     ) -> Steps[Plan | Refused | Changed]:
         snapshot, quotas = self._quotas.queues.snapshot, self._quotas
         quota_request = QuotaRequest(workload, demand.pods, queue, snapshot)
@@ -114,7 +115,7 @@ class QuotaPlans:
             if tried_as and line.postpone(workload, assignment.usage, assignment.level):
                 return Changed()
             made = quota_request.flavorings(assignment)
-            tried = yield from self._try(workload, demand, pods, shape, made, shortfalls, tried_as)
+            tried = yield from self._try(workload, demand, pods, shape, made, tried_as)
             if isinstance(tried, Plan | Changed):
                 return tried if self._is_there(workload, queue, quota_request, tried, assignment) else Changed()
             last = tried
@@ -167,7 +168,6 @@ class QuotaPlans:
         pods: Sequence[Pod],
         shape: Shape,
         made: Mapping[PodSetKey, Flavoring],
-        shortfalls: Shortfalls,
         tried_as: dict[Shape, None],
     ) -> Steps[Plan | Unplaced | Changed]:
         """Plan these pods with the flavors in ``made``."""
@@ -178,13 +178,13 @@ class QuotaPlans:
             return Changed()
         tried_as[flavored] = None
         ready = self._preemptions.is_ready(workload.key) or workload.key in self._backfills
-        if not ready and (known := shortfalls.get(flavored)) is not None:
+        if not ready and (known := self._shortfalls.get(flavored)) is not None:
             return known
         outcome = yield from self._planner.plan(
             workload, Demand(demand.version, None, constrained, flavored, made), flavored
         )
         if not isinstance(outcome, Plan | Changed):
-            shortfalls.cache(Lack.ROOM, flavored, outcome)
+            self._shortfalls.cache(Lack.ROOM, flavored, outcome)
         return outcome
 
     def _is_there(
