@@ -150,14 +150,9 @@ class QueueAdmission:
         queue = self._quotas.queue_of(workload.key)
         if queue is None:
             return self._shortfalls.get(shape)
-        if (why := self.strict.waits_behind(queue.name, workload)) is not None or self._quotas.has_own(workload.key):
+        if (why := self.strict.waits_behind(workload)) is not None or self._quotas.has_own(workload.key):
             return why  # The shortfall of others of its shape does not include the quota that it has.
         return self._shortfalls.get(shape, queue.name)
-
-    def waits_behind(self, workload: Workload) -> QueueOrder | None:
-        """Why the workload waits behind the first of its StrictFIFO queue; None if it need not."""
-        queue = self._quotas.queue_of(workload.key)
-        return None if queue is None else self.strict.waits_behind(queue.name, workload)
 
     def still_lacks_quota(self, workload: Workload) -> bool:
         """Whether the quota that was given back is used again, so that the reported cause stands."""
@@ -192,11 +187,9 @@ class QueueAdmission:
     def _lacks(self, workload: Workload, shape: Shape, queue: ClusterQueue | None) -> RoomFor | QuotaFor:
         if queue is not None and self._quotas.has_own(workload.key):
             return ANY_ROOM
-        lacks_quota = queue is not None and (
-            self._shortfalls.lacks(Lack.QUOTA, shape, queue.name)
-            or self.strict.waits_behind(queue.name, workload) is not None
-        )
-        if queue is not None and lacks_quota:
+        if queue is not None and (
+            self._shortfalls.lacks(Lack.QUOTA, shape, queue.name) or self.strict.waits_behind(workload) is not None
+        ):
             # A workload that goes before all others gets a turn whenever anything comes free: only the turn shows what
             # helps.
             return ANY_ROOM if workload.resumes else QuotaFor(queue.name, shape)
@@ -273,10 +266,9 @@ class QueueAdmission:
             self._pending.wake(Nodes())
         if others is None:
             self._shortfalls.clear(Lack.QUOTA)
-            self.strict.first.clear()
+        self.strict.forget(others)
         for name in quotas.queues.snapshot.tree.queues if others is None else others:
             self._shortfalls.reopen(name)
-            self.strict.first.pop(name, None)
         for key in [key for key in self._pending.keys if quotas.local_of(key)]:
             local = quotas.queues.local(key.namespace, quotas.local_of(key))
             if others is None or local is None or local.queue in others:
@@ -312,7 +304,7 @@ class QueueAdmission:
         for key in self._pending.parked(ANY_ROOM):
             workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name
             current = workload.current_demand.shape if ours and workload.current_demand is not None else None
-            if current in shapes and self.strict.held_up(queue.name, workload) is None:
+            if current in shapes and self.strict.held_up(workload) is None:
                 self._pending.wake(Own(key))
 
     def _known_of(self, key: GroupKey, queue: str) -> bool:

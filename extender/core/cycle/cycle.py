@@ -409,7 +409,7 @@ class Cycle:
             return why
         known: Cause | None = None
         if workload.key in self._backfills:  # the shortfall of its shape was cached before its room came free
-            known = self._admission.waits_behind(workload)
+            known = self._admission.strict.waits_behind(workload)
         elif not self._preempting.is_ready(workload.key):
             known = self._admission.refused(workload, shape)
         return known or until_started(self._starting, workload, demand, related=shape.related)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.core.causes import QueueOrder
@@ -432,14 +432,14 @@ class StrictOrder:
             if known is not None and known.first == workload.key:
                 self.reset(queue.name)
             return None
-        if self.held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
+        if self.held_up(workload) is None and (known is None or known.first != workload.key):
             self._recheck_others(known, workload.key)
             known = self.first[queue.name] = HeldUp(queue.name, workload.key, QueueOrder(workload.key, queue.title))
         return known
 
-    def held_up(self, queue: str, workload: Workload) -> QueueOrder | None:
+    def held_up(self, workload: Workload) -> QueueOrder | None:
         """Why the workload waits if an earlier one waits and its queue is StrictFIFO; else None."""
-        known = self.first.get(queue)
+        known = self.first.get(self._quotas.members.queue_of(workload.key) or "")
         first = self._workloads.get(known.first) if known is not None else None
         if known is None or first is None or first is workload or known.first not in self._pending.keys:
             return None
@@ -448,9 +448,9 @@ class StrictOrder:
         except PolicyError:
             return None
 
-    def waits_behind(self, queue: str, workload: Workload) -> QueueOrder | None:
-        """Why the workload waits behind the first of its queue; None if it need not."""
-        why = self.held_up(queue, workload)
+    def waits_behind(self, workload: Workload) -> QueueOrder | None:
+        """Why the workload waits behind the first of its StrictFIFO queue; None if it need not."""
+        why = self.held_up(workload)
         return None if why is None or self.has_had_turn(workload, why.first) else why
 
     def has_had_turn(self, workload: Workload, first: GroupKey) -> bool:
@@ -463,6 +463,12 @@ class StrictOrder:
             return True
         reservation, other = self._backfills.of.get(workload.key), self._workloads.get(first)
         return reservation is not None and (other is None or other.priority <= reservation.priority)
+
+    def forget(self, queues: Container[str] | None) -> None:
+        """Forget which workloads those of these queues wait for; None for all queues. The caller wakes them."""
+        self.first = {
+            name: held_up for name, held_up in self.first.items() if queues is not None and name not in queues
+        }
 
     def reset(self, queue: str) -> None:
         """Forget which workload the others of a queue wait for. Each of them is looked at again."""
