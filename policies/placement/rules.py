@@ -1,9 +1,9 @@
 """Rules of the topology: what members require and prefer, in terms of the levels that this cluster has.
 
 A required level is enforced twice, whatever the topology policy proposes. ``request.py`` leaves a role no room outside
-the domain that it must share (``confine``, ``_stay``). ``meets_requirements`` checks the nodes of a plan before it is
-committed, and again before the Bindings of a first start are posted. The placed members of a gang that has started are
-left to ``_stay``.
+the domain that it must share. ``meets_requirements`` checks the nodes of a plan before it is committed, and again
+before the Bindings of a first start are posted. The placed members of a gang that has started are left to
+``request.py``.
 """
 
 from __future__ import annotations

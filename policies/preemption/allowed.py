@@ -40,7 +40,7 @@ def allowed(
 ) -> Allowed:
     """Check each candidate on its own.
 
-    ``Budgets`` and ``Reclaim`` check rules that depend on other victims; ``Reclaim`` if there are queues.
+    ``Budgets`` checks rules that depend on other victims. So does ``policies.preemption.reclaim``, if there are queues.
     ``queues``: those in the cohorts of the request's queue, by name.
     """
     eligible: list[Candidate] = []

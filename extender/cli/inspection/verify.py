@@ -29,7 +29,8 @@ def verify(
     """Compare what Muster knows with what it would know after a restart.
 
     Muster builds its state again from the objects that it has read, beside its work, and compares claims, free room,
-    quota, members, who waits, and reasons. If something differs, a second check 30 s later has to find the same.
+    devices, quota, members, and which workloads wait and why. A difference counts if a second check 30 s later finds
+    the same.
 
     Nothing is changed by this command. With the setting verify_every_s, Muster restarts its core after a difference.
     Exit code 0: everything agrees. 1: something differs. 2: nothing was checked.

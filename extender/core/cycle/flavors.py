@@ -42,7 +42,7 @@ class Refused:
 
     ``scope``: the workloads that the shortfall applies to.
     ``rests_on``: the shapes that were tried and had no room.
-    ``waits_for``: as in ``Shortfall``.
+    ``waits_for``: as in ``extender.core.queue.shortfalls``.
     """
 
     lack: Lack

@@ -190,7 +190,7 @@ def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:
     """Caps on the nodes of refused members: as many of their shape as kube-scheduler has let in, which are at bind.
 
     No cap if it let some in and knew of others that are nominated there, since it counted those, too. The members are
-    then tried one by one (``planner``). None is planned beside members that are being bound.
+    then tried one by one (``extender.core.queue.planner``). None is planned beside members that are being bound.
     """
     on_node = dict.fromkeys((member.node, shape) for member in refused for shape in _shapes(workload, member))
     nodes, there, unclear = {node for node, _ in on_node}, Counter[tuple[str, MemberShape]](), set[str]()

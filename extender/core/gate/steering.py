@@ -434,7 +434,7 @@ class _Later:
 class Repeats:
     """Failed writes that no workload waits for, and when to ask for each again.
 
-    ``ungates_unplanned``: whether this pod is still to lose its gate although it has no node.
+    ``awaits_nodes``: whether this pod is still to lose its gate although it has no node.
     ``frees``: whether this claim is still to be deallocated.
     """
 
@@ -455,7 +455,7 @@ class Repeats:
         self._backfills = backfills
         self._namespaces = namespaces
         self._steering = steering
-        self._ungates_unplanned = awaits_nodes
+        self._awaits_nodes = awaits_nodes
         self._frees = frees
         self._later: dict[tuple[type, object], _Later] = {}
         self._first = inf
@@ -529,7 +529,7 @@ class Repeats:
             case Ungate():
                 gated = GANG_GATE in pod.gates and (entry is None or entry[1].step is Step.NONE)
                 wanted = gated and (
-                    bool(pod.native_group) if entry is None else self._ungates_unplanned(entry[0].key, pod.uid)
+                    bool(pod.native_group) if entry is None else self._awaits_nodes(entry[0].key, pod.uid)
                 )
         return effect if wanted else None
 

@@ -273,7 +273,7 @@ class AskNodes:
 
 @dataclass(eq=False)
 class Elastic:
-    """Asks for nodes. A turn of the cycle calls ``instead`` and ``pending``; ``follow`` is called after every event."""
+    """Asks for nodes. A turn calls ``pending`` and ``fallback``; ``follow`` is called after every event."""
 
     _limits: Limits
     _process: Process
