@@ -21,6 +21,7 @@ from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodSeen, Synced
 from extender.http.server import create_app
 from extender.observe.metrics import Metrics
+from extender.observe.verified import UNCHECKED
 from extender.runtime.runner import Runner
 from extender.runtime.verifier import FIRST_PAUSE_S, NO_CHECK, Verifier, report_drift
 from policies.model import Controller
@@ -217,3 +218,19 @@ def test_the_command_waits_for_the_round_and_ends_by_what_it_finds(
     assert text in result.output
     result = CliRunner().invoke(main, ["verify", "--last", "--url", "http://127.0.0.1:1", "-o", "json"])
     assert (result.exit_code, json.loads(result.stdout)["rounds"]) == (code, 1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "text"),
+    [
+        ([view(rounds=0, under_way=True), view(rounds=0, ago_s=None)], "nothing was checked yet"),
+        ([UNCHECKED], "not checked: this process has no self-check"),
+    ],
+)
+def test_the_command_ends_if_the_process_knows_nothing_of_its_round(
+    answers: list[VerifyView], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "reach", lambda _way: nullcontext(Asked(*answers)))
+    monkeypatch.setattr(verify, "pause", lambda _s: None)
+    result = CliRunner().invoke(main, ["verify", "--url", "http://127.0.0.1:1"])
+    assert (result.exit_code, text in result.output) == (2, True)

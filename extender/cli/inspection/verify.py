@@ -42,11 +42,14 @@ def verify(
 
 
 def _checked(muster: Muster) -> VerifyView:
-    """Begin a round, or join the one that is under way, and return what it finds."""
+    """Begin a round, or join the one that is under way, and return what it finds.
+
+    A process that has begun meanwhile knows nothing of the round, and a process may have no self-check at all.
+    """
     view = muster.verified(begin=True)
     rounds, doing, terminal = view.rounds, "", Console(stderr=True)
     with terminal.status("checking") as line:
-        while view.rounds == rounds:
+        while view.under_way and view.rounds == rounds:
             before, doing = doing, "a second check confirms what differs" if view.confirming else "checking"
             line.update(f"{doing}: {view.progress:.0%}")
             if doing != before and not terminal.is_terminal:
