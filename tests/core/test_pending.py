@@ -18,6 +18,7 @@ from extender.core.ledger.pending import (
     EVERY_ROOM,
     Changes,
     Config,
+    FreedQuota,
     Nodes,
     Own,
     Pending,
@@ -43,7 +44,7 @@ from tests.simulation.wakes import not_woken
 CORE = Path(__file__).parents[2] / "extender" / "core"
 ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \| .* \| (`[\w./]+`(?:, `[\w./]+`)*) \|$", re.MULTILINE)
 TABLE = Path(__file__).with_name("causes.md").read_text()
-KINDS = ("Own", "RoomFor", "QuotaFor", "Time", "Nodes", "Config")
+KINDS = ("Own", "RoomFor", "QuotaFor", "FreedQuota", "Time", "Nodes", "Config")
 ONE, OTHER = Shape(1, (), (), (), ()), Shape(2, (), (), (), ())
 AMOUNTS = ((("gpus", "nvidia.com/gpu"), 8),)
 
@@ -131,7 +132,7 @@ def test_an_instant_counts_that_it_was_parked_for_last() -> None:
 
 def test_those_that_wait_for_the_same_quota_come_together_and_stay_parked() -> None:
     board = Board(late=QuotaFor("a", ONE), early=QuotaFor("a", ONE), other=QuotaFor("a", OTHER))
-    assert board.woken(QuotaFor("a", ONE, AMOUNTS)) == []
+    assert board.woken(FreedQuota("a", AMOUNTS, (ONE,))) == []
     [(queue, entries, amounts)] = board.pending.take_invited()
     assert (queue, [entry[-1].key.name for entry in entries], amounts) == ("a", ["late", "early"], AMOUNTS)
     assert [*board.pending.take_invited()] == []

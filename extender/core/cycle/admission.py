@@ -12,7 +12,18 @@ from extender.core.explain.reports import declared
 from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
-from extender.core.ledger.pending import ANY_ROOM, Amounts, Nodes, Own, Pending, QuotaFor, RoomFor, Time, Turns
+from extender.core.ledger.pending import (
+    ANY_ROOM,
+    Amounts,
+    FreedQuota,
+    Nodes,
+    Own,
+    Pending,
+    QuotaFor,
+    RoomFor,
+    Time,
+    Turns,
+)
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.store import Store
@@ -298,9 +309,14 @@ class QueueAdmission:
 
         ``shapes``: the shapes, with the amounts they wait for; None if they wait for something else, too.
         """
-        together = queue.strategy is not Strategy.STRICT
+        together: dict[Amounts, list[Shape]] = {}
         for shape, amounts in shapes.items():
-            self._pending.wake(QuotaFor(queue.name, shape, amounts if together else None))
+            if amounts is None or queue.strategy is Strategy.STRICT:
+                self._pending.wake(QuotaFor(queue.name, shape))
+            else:
+                together.setdefault(amounts, []).append(shape)
+        for amounts, alike in together.items():
+            self._pending.wake(FreedQuota(queue.name, amounts, tuple(alike)))
         for key in self._pending.parked(ANY_ROOM):
             workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name
             current = workload.current_demand.shape if ours and workload.current_demand is not None else None

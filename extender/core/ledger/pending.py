@@ -425,15 +425,23 @@ EVERY_ROOM = RoomFor("every")
 
 
 class QuotaFor(NamedTuple):
-    """Quota of the ClusterQueue for workloads of ``shape``.
-
-    ``amounts``: what they wait for. The workloads then come to the line together, and stay parked if others use the
-    quota before their turn. None: the cycle considers each of them.
-    """
+    """Quota of the ClusterQueue for workloads of ``shape``. The cycle considers each of them."""
 
     queue: str
     shape: Shape
-    amounts: Amounts | None = None
+
+
+class FreedQuota(NamedTuple):
+    """Quota of the ClusterQueue, of which some was given back that workloads of ``shapes`` wait for.
+
+    Those parked for quota come to the line together, and stay parked if others use the quota before their turn.
+
+    ``amounts``: the quota that they wait for.
+    """
+
+    queue: str
+    amounts: Amounts
+    shapes: tuple[Shape, ...]
 
 
 class Time(NamedTuple):
@@ -457,7 +465,7 @@ class Config:
 _OF_SHAPE = RoomFor, QuotaFor
 WakeOn = RoomFor | QuotaFor | Time
 """The causes that a workload is parked for. ``Own`` and ``Config`` wake it in any case."""
-WakeCause = Own | WakeOn | Nodes | Config
+WakeCause = Own | WakeOn | FreedQuota | Nodes | Config
 
 
 class Pending:
@@ -481,7 +489,7 @@ class Pending:
         self._entries: dict[GroupKey, Entry] = {}
         """The entry of each workload that waits for quota, so that a cycle takes up all of a shape without computing
         each."""
-        self._invited: dict[tuple[str, Amounts], list[QuotaFor]] = {}
+        self._invited: dict[tuple[str, Amounts], list[Shape]] = {}
         self._times: list[tuple[float, GroupKey]] = []
         """A heap. It may hold entries of workloads that do not wait for them any more."""
         self._limit = NamespaceLimit()
@@ -518,9 +526,8 @@ class Pending:
                     workload.bump_version()
                     self._store.mark_dirty(workload)
                 self._rouse(cause, cause.key)
-            case QuotaFor() if cause.amounts is not None:
-                parked_for = QuotaFor(cause.queue, cause.shape)
-                self._invited.setdefault((cause.queue, cause.amounts), []).append(parked_for)
+            case FreedQuota():
+                self._invited.setdefault((cause.queue, cause.amounts), []).extend(cause.shapes)
             case RoomFor() | QuotaFor():
                 places = [*self._parked[RoomFor]] if cause == EVERY_ROOM else [cause]
                 self._rouse(cause, *(key for place in places for key in self.parked(place)))
@@ -576,7 +583,8 @@ class Pending:
         amounts."""
         invited, self._invited = self._invited, {}
         parked = self._parked[QuotaFor]
-        for (queue, amounts), causes in invited.items():
+        for (queue, amounts), shapes in invited.items():
+            causes = [QuotaFor(queue, shape) for shape in shapes]
             if entries := [self._entries[key] for cause in causes for key in parked.get(cause, ())]:
                 yield queue, entries, amounts
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.core.ledger.pending import ANY_ROOM, Config, Own, Pending, QuotaFor, RoomFor, WakeCause
+from extender.core.ledger.pending import ANY_ROOM, Config, FreedQuota, Own, Pending, QuotaFor, RoomFor, WakeCause
 
 
 def _unless(patch: pytest.MonkeyPatch, lost: Callable[[Pending, WakeCause], bool]) -> None:
@@ -20,7 +20,7 @@ def room_that_comes_free_wakes_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def quota_that_is_given_back_wakes_nothing(patch: pytest.MonkeyPatch) -> None:
-    _unless(patch, lambda _, cause: isinstance(cause, QuotaFor))
+    _unless(patch, lambda _, cause: isinstance(cause, QuotaFor | FreedQuota))
 
 
 def changes_of_a_parked_workload_do_not_wake_it(patch: pytest.MonkeyPatch) -> None:
