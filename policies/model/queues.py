@@ -68,14 +68,16 @@ class ResourceGroup:
 
     ``flavors``: in order of preference, each with its quota by resource. A covered resource without quota in any flavor
     is unlimited.
+    ``limited``: the covered resources for which some flavor has quota.
     """
 
     covered: tuple[str, ...]
     flavors: tuple[tuple[str, Mapping[str, Quota]], ...]
+    limited: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    def limited(self) -> tuple[str, ...]:
-        """The covered resources for which some flavor has quota."""
-        return tuple(name for name in self.covered if any(name in quotas for _, quotas in self.flavors))
+    def __post_init__(self) -> None:
+        limited = tuple(name for name in self.covered if any(name in quotas for _, quotas in self.flavors))
+        object.__setattr__(self, "limited", limited)
 
 
 class Strategy(StrEnum):
@@ -180,16 +182,16 @@ class ClusterQueue:
     priority: int = 0
     max_run_s: float | None = None
     ageing: int = 0
+    covered: frozenset[str] = field(init=False, repr=False, compare=False)
+    """The resources that its groups name."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covered", frozenset(name for group in self.groups for name in group.covered))
 
     @property
     def title(self) -> str:
         """The queue's name for people."""
         return title_of(self.name)
-
-    @property
-    def covered(self) -> set[str]:
-        """The resources that its groups name."""
-        return {name for group in self.groups for name in group.covered}
 
 
 @dataclass(frozen=True, slots=True)

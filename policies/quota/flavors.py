@@ -27,7 +27,7 @@ from policies.model.queues import (
     Usage,
 )
 from policies.placement.matching import admits
-from policies.quota.parts import FlavorRequest, PodSetRequest, flavor_requests, in_groups, requests_for
+from policies.quota.parts import FlavorRequest, PodSetRequest, flavor_requests, in_groups
 from policies.quota.tree import QuotaTree
 from policies.steps import Steps, finish, quickly
 
@@ -315,8 +315,8 @@ def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[FlavorRequest], 
             return Assignment(Fit.NONE, lack=worst.lack, text=worst.text)
         request.take(taken, offer.flavor)
         for podset in request.podsets:
-            if requests_for(request.group, [podset]):
-                limited = (name for name in request.group.limited() if name in podset.requests)
+            limited = [name for name in request.group.limited if name in podset.requests]
+            if any(podset.requests[name] * podset.count for name in limited):
                 chosen[podset.name] |= dict.fromkeys(limited, offer.flavor)
     return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
 

@@ -37,7 +37,8 @@ class FlavorRequest(NamedTuple):
     requests: Mapping[str, int]
 
     def take(self, taken: Counter[FlavorResource], flavor: str) -> None:
-        taken.update({(flavor, name): amount for name, amount in self.requests.items()})
+        for name, amount in self.requests.items():
+            taken[flavor, name] += amount
 
 
 def flavor_requests(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[FlavorRequest]:
@@ -60,7 +61,7 @@ def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
 
 def requests_for(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
     """The sum of the podsets' requests for each resource that the group limits."""
-    total = {name: sum(podset.requests.get(name, 0) * podset.count for podset in podsets) for name in group.limited()}
+    total = {name: sum(podset.requests.get(name, 0) * podset.count for podset in podsets) for name in group.limited}
     return {name: amount for name, amount in total.items() if amount}
 
 

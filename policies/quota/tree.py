@@ -54,10 +54,11 @@ class QuotaNode:
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return UNLIMITED if self._soft(what) else subtree - self.used[what]
-        from_parent, local, limit = self.parent.left(what), self.local(what), self._borrowing(what)
+        local, used, limit = self.local(what), self.used[what], self._borrowing(what)
+        from_parent = self.parent.left(what)
         if limit is not None:
-            from_parent = min(from_parent, subtree - local - max(0, self.used[what] - local) + limit)
-        return min(UNLIMITED, self.local_left(what) + from_parent)
+            from_parent = min(from_parent, subtree - local - max(0, used - local) + limit)
+        return min(UNLIMITED, max(0, local - used) + from_parent)
 
     def potential(self, what: FlavorResource, *, there: bool = False) -> int:
         """The amount that it could use if all quota were free.

@@ -242,7 +242,7 @@ def awaited(
     for podset in podsets:
         for group in queue.groups:
             by_flavor = [*_of_flavors(snapshot, node, group, podset, refused)]
-            if not any(there for there, _ in by_flavor) and any(podset.requests.get(name) for name in group.limited()):
+            if not any(there for there, _ in by_flavor) and any(podset.requests.get(name) for name in group.limited):
                 return tuple(what for _, what in by_flavor)
     return None
 
@@ -259,7 +259,7 @@ def _of_flavors(
 
     The second is the first resource that lacks quota, or the first one of the request, with its amount.
     """
-    wanted = {name: much for name in group.limited() if (much := podset.requests.get(name, 0) * podset.count)}
+    wanted = {name: much for name in group.limited if (much := podset.requests.get(name, 0) * podset.count)}
     for name, quotas in group.flavors:
         flavor = snapshot.flavors.get(name)
         if flavor is None or (podset.name, name) in refused or not suits(flavor, podset.selection):

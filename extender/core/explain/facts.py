@@ -115,7 +115,7 @@ class Facts:
         """Yield the shortages of one group; nothing where a flavor has all that the podsets ask for."""
         total: dict[str, int] = {}
         for podset in podsets:
-            for name in group.limited():
+            for name in group.limited:
                 total[name] = total.get(name, 0) + podset.requests.get(name, 0)
         reasons: list[causes.FlavorRefused | causes.FlavorShort] = []
         for name, limits in group.flavors:

@@ -150,7 +150,7 @@ def _first_flavors(queue: ClusterQueue) -> dict[str, str]:
         resource: name
         for group in queue.groups
         for name, quotas in reversed(group.flavors)
-        for resource in group.limited()
+        for resource in group.limited
         if resource in quotas
     }
 

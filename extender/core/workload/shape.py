@@ -167,7 +167,7 @@ def offered(queue: ClusterQueue, chosen: Mapping[str, str]) -> dict[str, str]:
     return {
         resource: name
         for resource, name in chosen.items()
-        if any(resource in group.limited() and resource in dict(group.flavors).get(name, {}) for group in queue.groups)
+        if any(resource in group.limited and resource in dict(group.flavors).get(name, {}) for group in queue.groups)
     }
 
 
@@ -178,7 +178,7 @@ def flavors_of_node(node: Node, queue: ClusterQueue, flavors: Mapping[str, Resou
         for name, quotas in group.flavors:
             flavor = flavors.get(name)
             if has_labels(node, flavor):
-                names |= dict.fromkeys((resource for resource in group.limited() if resource in quotas), name)
+                names |= dict.fromkeys((resource for resource in group.limited if resource in quotas), name)
                 break
     return names
 

@@ -431,7 +431,7 @@ def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup
         read = ResourceGroup(
             covered, tuple((name, dict(_quotas(name, quotas, covered, notes))) for name, quotas in flavors_read)
         )
-        unlimited = [name for name in covered if name not in read.limited()]
+        unlimited = [name for name in covered if name not in read.limited]
         if unlimited:
             notes.warnings.append(f"{', '.join(unlimited)}: covered, and no flavor says a quota: there is no limit")
         yield read
