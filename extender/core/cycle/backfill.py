@@ -69,6 +69,7 @@ class Backfilling:
     _repeats: Repeats
 
     def __post_init__(self) -> None:
+        self._enabled = self._limits.reserve_after_s < inf
         self._due = inf
         """The instant of the next review; infinite if none is due."""
         self._reviewed_at = -inf
@@ -77,10 +78,6 @@ class Backfilling:
         self._unwritten: dict[tuple[GroupKey, str], None] = {}
         """The workloads whose reservation has changed, each with what it is written on: a pod's UID, or empty for a
         job."""
-
-    @property
-    def _enabled(self) -> bool:
-        return self._limits.reserve_after_s < inf
 
     def due(self) -> float | None:
         """When the next review is due; None if none is."""
@@ -138,6 +135,8 @@ class Backfilling:
         """End the reservations of workloads that wait no more, and keep room that has come free. Called after every
         event."""
         backfills = self._backfills
+        if not backfills.of and not self._unwritten:
+            return
         for key in [key for key in backfills.of if not self._waits(key)]:
             self._end(key, now)
         for key, reservation in backfills.of.items():

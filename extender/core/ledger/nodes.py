@@ -286,7 +286,7 @@ class Table:
         new = row is None
         if row is None:
             row = self._facts.append(node.name)
-        self._make_room((*node.allocatable, *chain.from_iterable(self._offered.get(node.name, {}).values())), row)
+        self._make_room((*node.allocatable, *self._offered_by(node.name)), row)
         # From here on neither array is replaced.
         self._mark(row)
         if new:
@@ -316,14 +316,21 @@ class Table:
 
     def _list(self, row: int, node: Node) -> None:
         """Set the allocatable amounts of the node. What is taken of them stays taken."""
-        before = self.allocatable[:, row].copy()
-        self.allocatable[:, row] = 0
-        offered = tuple(chain.from_iterable(self._offered.get(node.name, {}).values()))
-        for name, amount in (*offered, *(request for request in node.allocatable if request[1])):
-            self.allocatable[self.resources[name], row] = max(0, amount)
+        lines, amounts, offered = self.resources, self.allocatable[:, row], self._offered_by(node.name)
+        before = amounts.copy()
+        amounts[:] = 0
         for name, amount in offered:
-            self.allocatable[self.resources[name], row] += min(0, amount)
-        self.free[:, row] += self.allocatable[:, row] - before
+            amounts[lines[name]] = max(0, amount)
+        for name, amount in node.allocatable:
+            if amount:
+                amounts[lines[name]] = max(0, amount)
+        for name, amount in offered:
+            amounts[lines[name]] += min(0, amount)
+        self.free[:, row] += amounts - before
+
+    def _offered_by(self, name: str) -> Requests:
+        """The amounts that the node offers beside what it lists."""
+        return tuple(chain.from_iterable(self._offered.get(name, {}).values()))
 
     def drop(self, name: str) -> None:
         """Forget a node; the last row moves into its place."""
@@ -422,10 +429,9 @@ class Table:
 
     def _make_room(self, offered: Requests, row: int) -> None:
         """Give each new resource name a line, and the row a place. Larger arrays replace the present ones."""
-        names = dict.fromkeys(name for name, _ in offered)
-        if len(self.resources) >= self._crowded and not names.keys() <= self.resources.keys():
+        if len(self.resources) >= self._crowded and any(name not in self.resources for name, _ in offered):
             self._drop_past()
-        for name in names:
+        for name, _ in offered:
             if name not in self.resources:
                 self._fresh[name] = None
                 self.resources[name] = len(self.resources)

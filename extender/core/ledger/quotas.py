@@ -838,11 +838,13 @@ class Quotas:
     def node_changed(self, name: str) -> None:
         """Count the allocatable amounts of a node that was added, changed or deleted."""
         node = self._claims.nodes.get(name)
-        self._total.subtract(dict(self._has.pop(name, ())))
+        for resource, amount in self._has.pop(name, ()):
+            self._total[resource] -= amount
         if node is not None:
             self._has[name] = node.allocatable
-            self._total.update(dict(node.allocatable))
-        self.queues.share(+self._total)
+            for resource, amount in node.allocatable:
+                self._total[resource] += amount
+        self.queues.share({resource: amount for resource, amount in self._total.items() if amount > 0})
 
     def node_seen(self, node: str) -> None:
         """Count gangs with pods on the node again: its labels, and so their flavors, may have changed."""

@@ -245,8 +245,8 @@ class Consequences:
 
     def forgive_node(self, node: str, _: bool) -> None:
         """Forget that the node refused pods."""
-        forgiven = self._refusing.forget(node, None, self._store.workloads)
-        self._store.mark_keys_dirty(workload.key for workload in forgiven)
+        for workload in self._refusing.forget(node, None, self._store.workloads):
+            self._store.mark_dirty(workload)
 
     def note_node_of_victims(self, node: str, _: bool) -> None:
         """Search for victims again."""
@@ -274,8 +274,8 @@ class Consequences:
 
     def forgive_refusals(self, claim: Claim) -> None:
         """Forget that the node refused pods, unless this promise caused that."""
-        forgiven = self._refusing.forget(claim.node, claim, self._store.workloads)
-        self._store.mark_keys_dirty(workload.key for workload in forgiven)
+        for workload in self._refusing.forget(claim.node, claim, self._store.workloads):
+            self._store.mark_dirty(workload)
 
 
 T = TypeVar("T")

@@ -199,7 +199,8 @@ class Store:
 
     def mark_keys_dirty(self, keys: Iterable[GroupKey]) -> None:
         """Have the workloads of these names settled before the event ends. Unknown names are passed over."""
-        self.dirty.update(dict.fromkeys(keys))
+        for key in keys:
+            self.dirty[key] = None
 
     def settled(self, key: GroupKey) -> None:
         """Record that the workload was settled."""
