@@ -43,6 +43,11 @@ class AskedNodes:
         self._denied: dict[tuple[GroupKey, int], float] = {}
         self._rests: dict[GroupKey, tuple[str, float]] = {}
         """The jobs that state a pause on themselves, also for a new leader: their UID, and its end."""
+        self._stood_until = 0.0
+
+    def pardon(self, until: float) -> None:
+        """The extender stands still: it reads an answer only after that, and awaits the granted nodes from then on."""
+        self._stood_until = until
 
     def hear(self, event: Event, now: float) -> None:
         if isinstance(event, CapacityAnswered) and not event.granted:
@@ -64,7 +69,7 @@ class AskedNodes:
         for ask, since in self._since.items():
             if since < self._denied.get((ask.key, ask.attempt), float("-inf")):
                 return f"{ask.key} asks for nodes, and was told that there are none"
-            if now - since > 2 * self._within_s + _SLOW_S:
+            if now - max(since, self._stood_until) > 2 * self._within_s + _SLOW_S:
                 return f"{ask.key} asks for nodes since {since:.1f} s"
         return None
 

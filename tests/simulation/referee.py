@@ -147,6 +147,7 @@ class Referee:
         self.sends.pardon(until)
         self._fairness.pardon(until)
         self._admissions.pardon(until)
+        self._asked.pardon(until)
 
     def as_known(self, podsets: PodSets) -> PodSets:
         """The podsets with the requests of their pods, as far as the extender can know them."""

@@ -9,6 +9,7 @@ import pytest
 
 from extender.core.effects import CleanJob, Milestone, Reached, Reserve, StartJob, Ungate
 from extender.core.events import JobSeen, PodGone, PodSeen, QueueSeen, Synced
+from extender.core.jobs.elastic import CapacityAsk
 from extender.simulation.clock import Clock
 from policies.model import Job, NodeWait, Pod, Requests, Reservation, Selection, Taint, Toleration, Victim
 from policies.model.queues import LocalQueue, ResourceFlavor
@@ -19,6 +20,7 @@ from tests.simulation.awaited_nodes import GangsAwaitingNodes, JobsAwaitingNodes
 from tests.simulation.drawing import draw
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
+from tests.simulation.made_nodes import AskedNodes
 from tests.simulation.model.agents import Platform
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
@@ -185,6 +187,19 @@ def test_nobody_gives_way_to_one_that_awaits_nodes() -> None:
     assert "awaits" not in (referee._evictions.judge([effect], 60.0) or "")
     referee._admissions.awaiting.hear(JobSeen(SHOWN), 55.0)
     assert "is let go and awaits nodes" in (referee._evictions.judge([effect], 60.0) or "")
+
+
+@pytest.mark.parametrize("stands_still", [False, True])
+def test_a_request_is_not_late_while_the_extender_stands_still(*, stands_still: bool) -> None:
+    """Seed 5907554: the extender stood still from 31 to 71 s."""
+    it, asks = AskedNodes(15.0), (CapacityAsk(SHOWN.key, SHOWN.owner, (), 1),)
+    assert it.look(asks, 28.0) is None
+    if stands_still:
+        it.pardon(71.0)
+    assert it.look(asks, 63.0) is None
+    assert ("asks for nodes since 28.0 s" in (it.look(asks, 64.0) or "")) is not stands_still
+    assert it.look(asks, 106.0) is None or not stands_still
+    assert "asks for nodes since 28.0 s" in (it.look(asks, 107.0) or "")
 
 
 @pytest.mark.parametrize(
