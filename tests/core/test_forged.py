@@ -127,6 +127,25 @@ def test_a_start_of_an_earlier_life_is_taken_over_whatever_was_written_since() -
         assert used(later, "team") == 16
 
 
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_queue_that_loses_its_quota_ends_a_start_only_if_a_restart_finds_no_bound_pod(*, bound: bool) -> None:
+    """Seed 604000034."""
+    before, quota = Script(*cluster("a: 4x8")), cluster_queue("team", {"gpus": 8})
+    show(before, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    train = queued(before, "train", 2)
+    pods = train.run() if bound else train.create()
+    show(before, quota)
+    train.settle()
+    assert not train.stops
+    later = Script(*cluster("a: 4x8"), synced=False, now=before.now)
+    show(later, flavor("gpus"), quota)
+    later.see(*(_again(before, pod) if bound else pod for pod in pods))
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.settle()
+    assert bool(again.stops) is not bound
+
+
 def test_a_job_whose_pods_have_ended_well_is_not_run_again_for_a_hold() -> None:
     before = Script(*cluster("a: 4x8"))
     train = Controlled(before, job(2))

@@ -54,6 +54,8 @@ class Admission:
     """
     closed: bool = False
     """Whether the status of the job rules out that it makes any more pods."""
+    inherited: bool = False
+    """Whether an earlier life, or another client, has started it."""
     forgotten: bool = False
     """Whether its plan was revoked: then waiting pods bind only after the job has been started again."""
 
@@ -482,14 +484,15 @@ class Admissions:
             self.broken[key] = job.uid
 
     def disprove(self, effect: SuspendJob) -> None:
-        """Record that a start which an earlier life has written is not believed: the queue of the job is of no use.
+        """Record that a start which this life has not written is not believed: the queue does not bear it out.
 
         Any client may write one. Pods that are bound prove it.
         """
         key = effect.job.key
         bound = any(pod.node for pod in self.slots.pods(key) if pod.owner == effect.job.uid)
-        if _UNFOUNDED.search(effect.reason) and not bound and (admission := self.slots.of.get(key)) is not None:
-            admission.note("its queue is of no use, and nothing else proves its start")
+        doubted = _UNFOUNDED.search(effect.reason) and not bound
+        if doubted and (admission := self.slots.of.get(key)) is not None and admission.inherited:
+            admission.note("its queue does not bear its start out, and nothing else proves it")
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
@@ -558,6 +561,7 @@ class Admissions:
         if job.key in self.stopping or job.plan is None or job.finished:
             return
         self.admit(job, job.plan, now, self.awaiting.tolerated(job), shown=True)
+        self.slots.of[job.key].inherited = True
         nodes = [node for _, node, _ in self.slots.of[job.key].slots()]
         self._look_at_nodes(*nodes)
         self._look_for_others(*nodes)

@@ -443,12 +443,27 @@ class QuotaJudge:
             return job.queue
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
-    def lacks_queue(self, job: Job) -> bool:
-        """Whether the LocalQueue that the job names is gone, or leads to a ClusterQueue with a flavor that is gone."""
-        book = self._books[-1][1]
-        queue = book.queue_of(job.queue)
-        flavors = () if queue is None else (name for group in queue.groups for name, _ in group.flavors)
-        return bool(job.queue) and (queue is None or not book.flavors.issuperset(flavors))
+    def bears_out(self, job: Job, now: float) -> bool:
+        """Whether the queue of the job can have it running: it exists, with its flavors, and does not exceed its quota.
+
+        ``job``: a started job without bound pods. A queue within its own quota does not exceed it, whatever its cohort
+        lacks.
+        """
+        return not job.queue or all(self._bears(job, book, now) for book in self.books(now - _LATE_S))
+
+    def _bears(self, job: Job, book: Book, now: float) -> bool:
+        queue, nodes = book.queue_of(job.queue), self._shown.nodes
+        if queue is None or not book.flavors.issuperset(flavors_of(queue)):
+            return False
+        used, slots = self.used(book, now=now), self._claims.admissions.slots
+        for key in (key for key in slots.of if key in self.jobs):
+            # ``used`` counts the job no more, which is to be suspended, and no slots without an index.
+            if key == job.key or not podsets_are_indexed(self.jobs[key]):
+                for _, node, requests in slots.unfilled(key, {}):
+                    _use(used, book, self.jobs[key].queue, node, requests, nodes)
+        own = self._flavors_of({node for names in (job.plan or {}).values() for node in names})
+        beyond = (name for name in flavors_of(queue) if used[queue.name, name] > _quota(queue, name).nominal)
+        return not any(name in own and book.over(queue, name, used) for name in beyond)
 
     def awaited(self) -> Iterator[tuple[GroupKey, Requests]]:
         """Slots of jobs without indexes that wait for their pods: these are not counted in ``used``."""

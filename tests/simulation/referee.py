@@ -349,7 +349,7 @@ class Referee:
         since = self._partial_since(effect.job) if isinstance(effect, SuspendJob) else None
         if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - PATIENCE_S:
             self._admissions.break_off(effect.job.key)
-        if isinstance(effect, SuspendJob) and self._quota.lacks_queue(effect.job):
+        if isinstance(effect, SuspendJob) and not self._quota.bears_out(effect.job, now):
             self._admissions.disprove(effect)
         held = list(self._claims.calls.values())
         if self._world.scheduler is self._first_scheduler:  # the next one queues all pods again

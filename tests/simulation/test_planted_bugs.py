@@ -182,6 +182,8 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.started_on_one_node, 8, r"is to be started on .*, (which are closed|where)"),
     (jobs.started_with_another_minimum, 6, "is to be started with minMember"),
     (jobs.suspended_when_its_first_pod_comes, 6, "is to be suspended without a cause"),
+    (jobs.a_start_of_its_own_is_doubted_again, 418, "is to be suspended without a cause"),
+    (jobs.no_inherited_start_has_quota, 406, "is to be suspended without a cause"),
     (jobs.jobs_never_cleaned, 6, "has ended, and something of ours|is suspended, and something of ours"),
     (jobs.jobs_never_suspended, 18, "something of ours is on it|is started, and"),
     (jobs.starts_that_were_not_sent_give_their_nodes_up, 126, "that was not sent, and is not asked for again"),

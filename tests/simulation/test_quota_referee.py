@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Effect, Milestone, Reached, StartJob
+from extender.core.effects import Effect, Milestone, Reached, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
 from policies.model import NodeWait, Pod, Reservation, Victim
 from policies.model.queues import VOLCANO, Evicts, LocalQueue, Preemption, QueueObject, VolcanoQueue
@@ -50,7 +50,10 @@ class Life:
         self.quota.hear(event, self.now)
 
     def ask(self, effect: Effect) -> str | None:
-        complaint = self.quota.judge(effect, self.now) or judge_job(effect, self.admissions, [], self.now)
+        complaint = self.quota.judge(effect, self.now)
+        if isinstance(effect, SuspendJob) and not self.quota.bears_out(effect.job, self.now):
+            self.admissions.disprove(effect)
+        complaint = complaint or judge_job(effect, self.admissions, [], self.now)
         self.claims.apply(effect, Tick())
         return complaint
 
@@ -226,3 +229,42 @@ def test_a_member_that_asks_for_no_gpu_completes_a_broken_start_on_a_node_of_any
         life.tell(PodSeen(pod))
     life.ask(Reached(key("train"), Milestone.BROKEN, 2, 0.0))
     assert bool(life.ask(nomination(there, "b-0"))) is bool(gpus)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize(
+    ("quota", "others", "ours", "bound", "may"),
+    [
+        (0, 0, False, False, True),
+        (8, 0, False, False, False),
+        (8, 8, False, False, True),
+        (16, 8, False, False, False),
+        (0, 0, True, False, False),
+        (0, 0, False, True, False),
+    ],
+)
+def test_a_start_of_an_earlier_life_without_bound_pods_holds_as_far_as_its_queue_has_quota(
+    quota: int, others: int, *, indexed: bool, ours: bool, bound: bool, may: bool
+) -> None:
+    """Seed 604000034: the queue lost its quota while Muster was down.
+
+    ``others``: the GPUs that the queue uses beside the job.
+    ``ours``: the judged life has started the job.
+    """
+    life, spec = Life(), replace(batch(1, indexed=indexed), queue="team")
+    start = StartJob(spec.shown(), {"": ("a-0",)}, 1)
+    started = written(spec, start)
+    assert isinstance(started, BatchJob)
+    if others:
+        life.tell(PodSeen(replace(member("there"), node="a-1")))
+    if ours:
+        life.tell(JobSeen(spec.shown()))
+        assert not life.ask(start)
+    life.tell(JobSeen(started.shown()))
+    pod = started.pod(spec.podsets[0], 0, "pod-0", 0.0)
+    life.tell(PodSeen(replace(pod, node="a-0") if bound else pod))
+    life.tell(QueueSeen(cluster_queue("team", {"fast": quota})))
+    life.tell(Tick() if ours else Synced())
+    unfounded = "the start that is written on it does not hold: ClusterQueue team has no quota for its GPUs"
+    complaint = life.ask(SuspendJob(started.shown(), unfounded))
+    assert ("without a cause" in (complaint or "")) is not may

@@ -19,6 +19,7 @@ from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.creation import Creation
 from extender.core.ledger.kube_scheduler import KubeQueue
 from extender.core.ledger.pending import Starting
+from extender.core.ledger.quotas import Quotas
 from extender.core.preemption.preempt import Preempting
 from extender.core.workload import additions
 from extender.core.workload.additions import Additions, PodDemand
@@ -302,6 +303,22 @@ def held_members_do_not_wait_for_kube_schedulers_queue(patch: pytest.MonkeyPatch
 def a_forged_plan_is_believed(patch: pytest.MonkeyPatch) -> None:
     """Any plan on a job that a user has unsuspended is taken over."""
     patch.setattr(Jobs, "_disproved", lambda *_: "")
+
+
+def a_start_of_its_own_is_doubted_again(patch: pytest.MonkeyPatch) -> None:
+    """A job whose queue gets a smaller quota is suspended, as if another client had started it."""
+    real = Jobs._disproved
+
+    def disproved(self: Jobs, workload: Workload, record: JobRecord, now: float) -> str:
+        record.unproven |= record.plan is not None
+        return real(self, workload, record, now)
+
+    patch.setattr(Jobs, "_disproved", disproved)
+
+
+def no_inherited_start_has_quota(patch: pytest.MonkeyPatch) -> None:
+    """A restart suspends each job without bound pods, whose queue it takes for overdrawn."""
+    patch.setattr(Quotas, "overdrawn", lambda self, key: f"ClusterQueue {self.members.queue_of(key)} has no quota")
 
 
 def adopted_starts_hold_nobody_back(patch: pytest.MonkeyPatch) -> None:
