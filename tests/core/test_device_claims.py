@@ -23,7 +23,7 @@ from extender.core.events import (
     TaintRuleSeen,
 )
 from extender.core.limits import Limits
-from policies.model import CLIQUE, Job, Order, Pod, Requirement, Taint, Topology
+from policies.model import CLIQUE, Job, Order, Pod, Requests, Requirement, Taint, Topology
 from policies.model.devices import (
     ClaimRequest,
     ClaimSpec,
@@ -379,10 +379,16 @@ def test_a_job_is_suspended_once_the_pod_is_shown_that_has_its_devices() -> None
 
 @pytest.mark.parametrize("how", ["gone", "Failed"])
 @pytest.mark.parametrize("last", [None, "deallocated"])
-def test_the_devices_of_a_lost_member_are_kept_once_its_claim_is_gone(how: str, last: str | None) -> None:
-    """Seed 1000063: the devices are in use when the pod ends, and were free for all pods a moment later."""
+@pytest.mark.parametrize("none_of", [(), (("memory", 0),)])
+def test_the_devices_of_a_lost_member_are_kept_once_its_claim_is_gone(
+    how: str, last: str | None, none_of: Requests
+) -> None:
+    """Seed 1000063: the devices are in use when the pod ends, and were free for all pods a moment later.
+
+    Pods may state that they need none of a resource.
+    """
     script = started(*gpus("a-0", "a-1", count=1), template(request()))
-    train = with_template("train", 2)
+    train = [replace(pod, requests=(*pod.requests, *none_of)) for pod in with_template("train", 2)]
     script.see(train)
     on = dict(zip([pod.uid for pod in train], nodes_of(script, train), strict=True))
     for pod in train:
@@ -400,7 +406,7 @@ def test_the_devices_of_a_lost_member_are_kept_once_its_claim_is_gone(how: str, 
     script.feed(claim(lost.name, request(), pod=lost) if last else DeviceClaimGone("default", lost.name))
     script.advance(1.0)
     assert script.reason("other") == "NoRoom", "it is kept for the replacement"
-    again = replace(with_template("train", 2)[1], uid="again", name="train-again")
+    again = replace(train[1], uid="again", name="train-again")
     script.see(again)
     assert nodes_of(script, [again]) == [node]
 

@@ -76,7 +76,8 @@ class Room:
             return
         has, free = dict(claim.requests), self._claims.room(claim.node, had)
         amounts = ((name, min(much, has.get(name, 0) + max(0, free.get(name, 0)))) for name, much in had)
-        requests = tuple((name, much) for name, much in amounts if much)
+        # Amounts of 0 that the pod states are part of the claim, which would lack them at the next call.
+        requests = tuple((name, much) for name, much in amounts if much or name in has)
         if requests != claim.requests:
             self._changes.room_taken = True
             self._claims.reserve(SlotOf(workload.key, slot), claim._replace(requests=requests), claim.until)
