@@ -22,25 +22,25 @@ AT_ONCE = 256
 """How many members, or gangs, are handled in one step."""
 
 
+def _into(results: list[T], steps: Steps[T]) -> Steps[None]:
+    """The same steps, whose result is added to the list: a loop over them may do anything at each step."""
+    results.append((yield from steps))
+
+
 def finish(steps: Steps[T]) -> T:
     """Run all steps now; returns the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            value: T = end.value
-            return value
+    results: list[T] = []
+    for _ in _into(results, steps):
+        pass
+    return results[0]
 
 
 def with_pauses(steps: Steps[T], pause: P) -> Generator[P, None, T]:
     """Yield ``pause`` after each step, for a generator that yields other things than costs. Returns the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            value: T = end.value
-            return value
+    results: list[T] = []
+    for _ in _into(results, steps):
         yield pause
+    return results[0]
 
 
 def quickly(value: T) -> Steps[T]:
@@ -51,14 +51,11 @@ def quickly(value: T) -> Steps[T]:
 
 def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
     """The same steps, whose result also has the total cost."""
-    total = 0
-    while True:
-        try:
-            cost = next(steps)
-        except StopIteration as end:
-            return end.value, total
+    total, results = 0, list[T]()
+    for cost in _into(results, steps):
         total += cost
         yield cost
+    return results[0], total
 
 
 def batched(items: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
