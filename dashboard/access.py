@@ -133,11 +133,7 @@ class Reviews:
 
     async def is_extender(self, token: str) -> bool:
         try:
-            status = await self._review(
-                "/apis/authentication.k8s.io/v1/tokenreviews",
-                "TokenReview",
-                {"token": token, "audiences": [self._audience]},
-            )
+            status = await self._review_token(token, audiences=[self._audience])
         except UndecidedError as error:
             log.warning("it cannot be said whether an extender may connect: %s", error)
             return False
@@ -160,7 +156,7 @@ class Reviews:
         return known
 
     async def _identify(self, token: str) -> _Known | None:
-        status = await self._review("/apis/authentication.k8s.io/v1/tokenreviews", "TokenReview", {"token": token})
+        status = await self._review_token(token)
         return _Known(status.user) if status.authenticated and status.user.username else None
 
     async def _may(self, known: _Known, namespace: str) -> bool:
@@ -196,6 +192,10 @@ class Reviews:
             if kept.get(key) is known:
                 del kept[key]
             raise
+
+    async def _review_token(self, token: str, **more: list[str]) -> _Reviewed:
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        return await self._review(path, "TokenReview", {"token": token, **more})
 
     async def _review(self, path: str, kind: str, spec: Mapping[str, Any]) -> _Reviewed:
         group = path.split("/")[2]
