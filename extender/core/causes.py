@@ -464,7 +464,7 @@ class RunTooLong:
 
     queue: str
     limit_s: float
-    said_s: float
+    expected_s: float
     deadline: bool
 
 

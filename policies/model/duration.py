@@ -41,7 +41,7 @@ def longest(run_terms: Iterable[RunTerms]) -> RunTerms:
 class Basis(StrEnum):
     """The source of an expected duration."""
 
-    SAID = "said"
+    ESTIMATE = "estimate"
     """The author's estimate."""
     DEADLINE = "deadline"
     """The deadline after which the workload is ended (``activeDeadlineSeconds``)."""
@@ -65,7 +65,7 @@ class Duration:
         """The duration in words, as in "it rests on its author's estimate of 6 h"."""
         span = lasting(self.seconds)
         match self.basis:
-            case Basis.SAID:
+            case Basis.ESTIMATE:
                 return f"its author's estimate of {span}"
             case Basis.DEADLINE:
                 return f"its deadline after {span}"
@@ -85,5 +85,5 @@ def expected(run: RunTerms, limit_s: float | None) -> Duration | None:
     """
     bounds = [(run.deadline_s, Basis.DEADLINE), (limit_s, Basis.QUEUE_LIMIT)]
     known = [Duration(seconds, basis) for seconds, basis in bounds if seconds is not None]
-    durations = [] if run.expected_s is None else [Duration(run.expected_s, Basis.SAID)]
+    durations = [] if run.expected_s is None else [Duration(run.expected_s, Basis.ESTIMATE)]
     return min([*durations, *known], key=lambda duration: duration.seconds, default=None)

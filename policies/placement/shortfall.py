@@ -53,7 +53,7 @@ def explain(role: Role, want: int, snapshot: Snapshot, caps: Sequence[Cap]) -> S
         what, small = _limits(pod, snapshot, eligible), ""
     else:
         small = _too_small(pod, snapshot, eligible)
-        what = shortage(pod, snapshot, snapshot.free, eligible, told=not small)
+        what = shortage(pod, snapshot, snapshot.free, eligible, with_most=not small)
     never = small or (yield from _even_empty(role, want, snapshot))
     parts = [f"{count} of {len(snapshot.names)} nodes have room for {what}", *([never] if never else [])]
     parts += _overcommitted(pod, snapshot, eligible)
@@ -104,11 +104,11 @@ def _limits(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
     return listed(amount(name, much, up=True) for name, much in ordered) or amounts(pod.requests)
 
 
-def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, told: bool = False) -> str:
+def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, with_most: bool = False) -> str:
     """The resources that none of the ``eligible`` nodes has for the pod if ``there`` is free.
 
     If several resources are each short on some nodes, the text says on how many.
-    ``told``: with the most that a node has free, if that is anything.
+    ``with_most``: with the most that a node has free, if that is anything.
     """
     requests = [(name, much) for name, much in pod.requests if much > 0]
     if snapshot.demand(pod.requests) is None:
@@ -120,7 +120,7 @@ def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, to
         return amounts(pod.requests)
     if everywhere := [(name, much) for name, much in requests if short[name] == total]:
         return listed(
-            amount(name, much, up=True) + _at_most(name, int(here[name].max()) * told) for name, much in everywhere
+            amount(name, much, up=True) + _at_most(name, int(here[name].max()) * with_most) for name, much in everywhere
         )
     scarce = sorted(
         ((name, much) for name, much in requests if short[name]), key=lambda name_amount: -short[name_amount[0]]

@@ -38,7 +38,7 @@ def test_a_gang_ends_with_its_last_member_counted_from_its_release() -> None:
     started(script, RunTerms(100), RunTerms(300))
     ending = end(script)
     assert ending is not None
-    assert ending.duration == Duration(300, Basis.SAID)
+    assert ending.duration == Duration(300, Basis.ESTIMATE)
     assert ending.at == pytest.approx(began + 300, abs=5)
     script.advance(200)
     assert end(script) == ending
@@ -73,7 +73,7 @@ def test_what_says_nothing_has_no_end_and_what_waits_has_none_either() -> None:
     assert end(script) is None
     script.see([replace(pod, run=RunTerms(60)) for pod in gang("late", 1)])
     workload = script.core.state.workloads[key("late")]
-    assert durations(script).of(workload) == Duration(60, Basis.SAID)
+    assert durations(script).of(workload) == Duration(60, Basis.ESTIMATE)
     assert end(script, "late") is None
 
 
@@ -83,7 +83,7 @@ def test_a_job_speaks_for_its_pods_and_begins_when_its_controller_does() -> None
     low.run()
     first = end(script, "low")
     assert first is not None
-    assert first.duration == Duration(600, Basis.SAID)
+    assert first.duration == Duration(600, Basis.ESTIMATE)
     low.show(began=script.now - script.core.state.process.wall_offset - 60)
     ending = end(script, "low")
     assert ending is not None
@@ -156,4 +156,4 @@ def test_a_pod_in_no_gang_ends_too() -> None:
     assert ending.at == pytest.approx(script.now + 60)
     assert durations(script).end_of_pod(replace(pod, node=None), script.now) is None
     began = replace(pod, began=pod.created - 20, created=pod.created - 500)
-    assert durations(script).end_of_pod(began, script.now) == End(script.now + 40, Duration(60, Basis.SAID))
+    assert durations(script).end_of_pod(began, script.now) == End(script.now + 40, Duration(60, Basis.ESTIMATE))

@@ -69,7 +69,7 @@ def asking(kind: str, at: int) -> tuple[list[Event], Pod, Event]:
 def asked_in(script: Script) -> int:
     """How many requests are counted."""
     state = script.core.state
-    return max(len(state.devices._asks), len(state.devices._bundles), len(state.volumes._asked))
+    return max(len(state.devices._asks), len(state.devices._bundles), len(state.volumes._storages))
 
 
 def feed(script: Script, events: list[Event]) -> None:

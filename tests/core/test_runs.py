@@ -72,7 +72,7 @@ def test_what_is_said_goes_before() -> None:
     script = queued({16: (100,) * LEAST})
     assert expected(script, 16) == Duration(100, Basis.HISTORY, 50, LEAST, 16)
     script.see([replace(pod, queue="mine", run=RunTerms(60)) for pod in gang("next", 1, gpus=16)])
-    assert script.core.state.durations.of(script.core.state.workloads[key("next")]) == Duration(60, Basis.SAID)
+    assert script.core.state.durations.of(script.core.state.workloads[key("next")]) == Duration(60, Basis.ESTIMATE)
 
 
 def test_pods_that_are_deleted_before_they_end_count_for_nothing() -> None:

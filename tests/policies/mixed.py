@@ -87,7 +87,7 @@ def mixed(seed: int) -> Mixed:
         nodes = [_tight(more, host) for host in nodes]
     there: There = []
     for number in range(chance.randint(0, 3)):
-        constraints = _asked(chance) if related else UNCONSTRAINED
+        constraints = _constraints(chance) if related else UNCONSTRAINED
         pod, where = _shape(chance, f"there-{number}", constraints), chance.choice(nodes)
         if related:
             pod = replace(_picky(more, pod), namespace=ELSEWHERE if more.random() < 0.2 else pod.namespace)
@@ -95,7 +95,7 @@ def mixed(seed: int) -> Mixed:
             there.append((replace(pod, node=where.name, deleting=chance.random() < 0.2), where))
     shapes = []
     for number in range(chance.choice([1, 2, 2, 3])):
-        constraints = _asked(chance) if related else UNCONSTRAINED
+        constraints = _constraints(chance) if related else UNCONSTRAINED
         shape = replace(_shape(chance, f"role{number}", constraints), topology=_topology(chance))
         shapes.append(_layered(more, _picky(more, shape)) if related else shape)
     if related and chance.random() < 0.4:
@@ -217,7 +217,7 @@ def _topology(chance: Random) -> Topology:
     return Topology(required, chance.choice([None, None, "none", "block"]))
 
 
-def _asked(chance: Random) -> Constraints:
+def _constraints(chance: Random) -> Constraints:
     def some(likely: float) -> bool:
         return chance.random() < likely
 

@@ -78,7 +78,7 @@ def _cluster(chance: Random) -> Snapshot:
 def _members(chance: Random) -> list[Pod]:
     """Members of one role or two, each with demands of its own."""
     size, first = chance.randint(3, 8), chance.choice([0, 0, 1])
-    shapes = [(_asked(chance), chance.choice([1, 2, 4])) for _ in range(2)]
+    shapes = [(_constraints(chance), chance.choice([1, 2, 4])) for _ in range(2)]
     return [
         replace(
             pod, requests=single("", gpus=gpus, cpu=0).requests, labels=(("app", "train"),), constraints=constraints
@@ -88,7 +88,7 @@ def _members(chance: Random) -> list[Pod]:
     ]
 
 
-def _asked(chance: Random) -> Constraints:
+def _constraints(chance: Random) -> Constraints:
     demands: dict[str, Any] = {}
     company = Term(chance.choice([CLIQUE, ZONE]), chance.choice([TRAIN, WEB]), ("default",))
     if chance.random() < 0.5:

@@ -14,8 +14,8 @@ PAST = Duration(100, Basis.HISTORY, percent=50, runs=41, gpus=8)
 @pytest.mark.parametrize(
     ("run", "limit", "seconds", "basis"),
     [
-        (RunTerms(60), None, 60, Basis.SAID),
-        (RunTerms(60, 90), None, 60, Basis.SAID),
+        (RunTerms(60), None, 60, Basis.ESTIMATE),
+        (RunTerms(60, 90), None, 60, Basis.ESTIMATE),
         (RunTerms(60, 30), None, 30, Basis.DEADLINE),
         (RunTerms(60, 90), 45, 45, Basis.QUEUE_LIMIT),
         (RunTerms(None, 90), 120, 90, Basis.DEADLINE),
@@ -39,7 +39,7 @@ def test_a_workload_ends_with_its_last_part_and_has_a_deadline_if_all_have_one()
 
 
 def test_it_says_on_what_it_rests() -> None:
-    assert str(Duration(21600, Basis.SAID)) == "its author's estimate of 6 h"
+    assert str(Duration(21600, Basis.ESTIMATE)) == "its author's estimate of 6 h"
     assert str(Duration(5400, Basis.DEADLINE)) == "its deadline after 1 h 30 min"
     assert str(Duration(86400, Basis.QUEUE_LIMIT)) == "the longest run of its queue, 1 d"
     text = "1 min 40 s, which the middle one of 41 jobs of up to 8 GPUs in its queue took at most"

@@ -290,10 +290,12 @@ def _nodes(chance: Random) -> list[Node]:
 def _pod(chance: Random, name: str) -> Pod:
     labels = (("app", chance.choice(["train", "data"])),)
     selection = Selection(node_selector=((ZONE, chance.choice("ab")),)) if chance.random() < 0.15 else Selection()
-    return single(name, gpus=chance.choice([0, 1, 2]), labels=labels, selection=selection, constraints=_asked(chance))
+    return single(
+        name, gpus=chance.choice([0, 1, 2]), labels=labels, selection=selection, constraints=_constraints(chance)
+    )
 
 
-def _asked(chance: Random) -> Constraints:
+def _constraints(chance: Random) -> Constraints:
     def some(likely: float) -> bool:
         return chance.random() < likely
 

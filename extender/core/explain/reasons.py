@@ -157,9 +157,9 @@ def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
             return f"{queue} cannot be used: {detail}"
         case causes.QueueStopped(queue=queue, policy=policy):
             return f"{queue} is stopped (stopPolicy {policy})" if policy else f"{queue} is closed"
-        case causes.RunTooLong(queue=queue, limit_s=limit_s, said_s=said_s, deadline=deadline):
+        case causes.RunTooLong(queue=queue, limit_s=limit_s, expected_s=expected_s, deadline=deadline):
             begin = "it has a deadline after" if deadline else "its author expects it to run for"
-            return f"{begin} {lasting(said_s)}, and {queue} allows {lasting(limit_s)}"
+            return f"{begin} {lasting(expected_s)}, and {queue} allows {lasting(limit_s)}"
         case causes.QueueOrder(first=first, queue=queue):
             return f"{first.mention} is before it in {queue}, which is {Strategy.STRICT}"
         case causes.Creating(awaited=None):

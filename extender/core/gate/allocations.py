@@ -53,7 +53,7 @@ class Allocations:
         """Claims of pods that Muster plans, or has planned."""
         self._look: dict[ObjectKey, None] = {}
         """Claims of ``_left`` that are due for a check."""
-        self._asked: dict[ObjectKey, DeviceClaim] = {}
+        self._deallocating: dict[ObjectKey, DeviceClaim] = {}
         """Claims whose deallocation was asked for, as they were then."""
 
     def note(self, event: DeviceClaimSeen | DeviceClaimGone) -> None:
@@ -65,7 +65,7 @@ class Allocations:
             self._named.pop(key, None)
         if claim is None or claim.allocation is None or claim.reserved_for or self._advising:
             self._left.pop(key, None)
-            self._asked.pop(key, None)
+            self._deallocating.pop(key, None)
         else:
             self._left[key] = self._look[key] = None
 
@@ -91,9 +91,9 @@ class Allocations:
             if claim is not None and self._devices.users_of(key) and now < self._sure_at:
                 continue  # a Binding from before a restart may come
             del self._look[key]
-            device_claim = self._asked.get(key)
+            device_claim = self._deallocating.get(key)
             if claim is not None and claim is not device_claim and key in self._left and self._is_idle(key, now):
-                self._asked[key] = claim
+                self._deallocating[key] = claim
                 self._outbox.append(Deallocate(claim.uid, claim.namespace, claim.name))
 
     def answered(self, event: Deallocated, now: float) -> None:

@@ -56,7 +56,7 @@ class Enqueues:
         """Jobs of PodGroups, by UID."""
         self._group_of: dict[str, GroupKey] = {}
         """The PodGroup of each job, by the job's UID, whether the job is known or not."""
-        self._asked: dict[GroupKey, str] = {}
+        self._enqueuing: dict[GroupKey, str] = {}
         """UIDs of the PodGroups that were asked to be enqueued, until the watch shows it."""
         self._pod_deadlines: dict[GroupKey, float] = {}
         """The deadline for the next pod of each enqueued PodGroup."""
@@ -81,10 +81,10 @@ class Enqueues:
         self._group_of[group.job.uid] = group.key
         if group.pending:
             self._pod_deadlines.pop(group.key, None)
-        elif self._asked.get(group.key) == group.uid:
+        elif self._enqueuing.get(group.key) == group.uid:
             self._await_pods(group.key, now)
-        if not group.pending or self._asked.get(group.key) != group.uid:
-            self._asked.pop(group.key, None)
+        if not group.pending or self._enqueuing.get(group.key) != group.uid:
+            self._enqueuing.pop(group.key, None)
         if self._process.synced:
             self._look_at(group)
 
@@ -117,7 +117,7 @@ class Enqueues:
         """Forget a PodGroup that is gone."""
         if group.job is not None:
             self._group_of.pop(group.job.uid, None)
-            self._asked.pop(group.key, None)
+            self._enqueuing.pop(group.key, None)
             self._pod_deadlines.pop(group.key, None)
             self._resting.pop(group.key, None)
             self._failures.pop(group.key, None)
@@ -158,7 +158,7 @@ class Enqueues:
         whole = bool(slots.planned) and workload.has_promised_quorum and not workload.filling
         if group.pending and whole and self._process.recovered:
             self._ask(group)
-        awaited = group.key in self._asked or group.key in self._pod_deadlines
+        awaited = group.key in self._enqueuing or group.key in self._pod_deadlines
         doubtful = self._failed_creation.on_probation(workload.key.namespace)
         self._creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, may_never_come=doubtful)
 
@@ -182,7 +182,7 @@ class Enqueues:
             self._await_pods(event.key, now)
             self._retries.set(event.key, now + _SHOWN_S)
         else:
-            self._asked.pop(event.key, None)
+            self._enqueuing.pop(event.key, None)
             self._resting[event.key] = None
             times = self._failures[event.key] = self._failures.get(event.key, 0) + 1
             self._retries.set(event.key, now + pause_s(times, _FIRST_S, _LONGEST_S))
@@ -194,7 +194,7 @@ class Enqueues:
             group = self._group(key)
             self._resting.pop(key, None)
             if group is not None and group.pending:
-                self._asked.pop(key, None)
+                self._enqueuing.pop(key, None)
                 self.record(group, now)
             else:
                 self._failures.pop(key, None)
@@ -203,8 +203,8 @@ class Enqueues:
         return self._retries.first()
 
     def _ask(self, group: PodGroup) -> None:
-        if group.key not in self._asked and group.key not in self._resting:
-            self._asked[group.key] = group.uid
+        if group.key not in self._enqueuing and group.key not in self._resting:
+            self._enqueuing[group.key] = group.uid
             self._outbox.append(Enqueue(group.key, group.uid))
 
     def _await_pods(self, key: GroupKey, now: float) -> None:

@@ -95,7 +95,7 @@ class Volumes:
         self._near_volumes, self._near_capacities = Reach(), Reach()
         self._topologies: dict[str, tuple[Topology, Topology]] = {}
         """The topology that pods of a shared claim declare, and the one that is required of them, by UID."""
-        self._asked: dict[Storage, None] = {}
+        self._storages: dict[Storage, None] = {}
         """The storage that claims wait for; its position is its number."""
         self._refused = False
         """Whether a claim is not counted for lack of space, while others may not be needed any more."""
@@ -428,12 +428,12 @@ class Volumes:
     def _amounts_of(self, held: _Held) -> Requests:
         """Return the amounts that the claim asks of a node."""
         storage, amounts = held.waits_for or ANY_STORAGE, list[tuple[str, int]]()
-        self._refused |= held.counted and storage not in self._asked and len(self._asked) >= MOST_ASKED
-        if held.counted and (storage in self._asked or len(self._asked) < MOST_ASKED):
-            if storage not in self._asked:
-                self._asked[storage] = None
+        self._refused |= held.counted and storage not in self._storages and len(self._storages) >= MOST_ASKED
+        if held.counted and (storage in self._storages or len(self._storages) < MOST_ASKED):
+            if storage not in self._storages:
+                self._storages[storage] = None
                 self.restated = self._all_dirty = True
-            amounts += self._of(Ask(1 << list(self._asked).index(storage)))
+            amounts += self._of(Ask(1 << list(self._storages).index(storage)))
         if held.provided and storage.size:
             if storage.storage_class not in self._stored:
                 self._stored[storage.storage_class] = None
@@ -448,7 +448,7 @@ class Volumes:
 
     def _match_of(self, volume: VolumeSeen) -> int:
         """Return the asked storage that the volume serves, as the bits of its numbers."""
-        fits = (volume.offers.serves(storage, volume.labels) for storage in self._asked)
+        fits = (volume.offers.serves(storage, volume.labels) for storage in self._storages)
         return sum(1 << number for number, serves in enumerate(fits) if serves)
 
     def _put(self, matches: dict[str, int], name: str, match: int | None) -> None:
@@ -471,7 +471,7 @@ class Volumes:
         return sorted(self._there)
 
     def _basis(self) -> tuple[object, ...]:
-        return tuple(self._asked), tuple(self._seen())
+        return tuple(self._storages), tuple(self._seen())
 
     # Nodes
 
@@ -483,7 +483,7 @@ class Volumes:
     @property
     def _waited_for(self) -> bool:
         """Whether any pod waits for volumes that are counted."""
-        return bool(self._asked or self._stored)
+        return bool(self._storages or self._stored)
 
     def settle(self) -> Steps[None]:
         """Have every node offer what it has, in steps."""
@@ -495,7 +495,7 @@ class Volumes:
                 for name in names:
                     if name in self._matches:
                         self._put(self._matches, name, self._match_of(self.volumes[name]))
-                yield 1 + len(names) * len(self._asked) // _NODES
+                yield 1 + len(names) * len(self._storages) // _NODES
         dirty, self._dirty = tuple(self._dirty), {}
         for nodes in batched(dirty):
             for name in nodes:
@@ -515,7 +515,7 @@ class Volumes:
         held = [self._held(key, asks) for pod in pods for key, asks in self._uses(pod)]
         storages = {claim.waits_for: None for claim in held if claim.waits_for is not None and claim.counted}
         if len(storages) <= MOST_ASKED // 2:
-            self._asked = storages
+            self._storages = storages
             self.restated = self._all_dirty = True
         self._refused = False
 
@@ -525,7 +525,7 @@ class Volumes:
         if self._based_on == based_on:
             return False
         before, self._amounts, self._based_on = self._amounts, {}, based_on
-        asks = {Ask(1 << number): storage for number, storage in enumerate(self._asked)}
+        asks = {Ask(1 << number): storage for number, storage in enumerate(self._storages)}
         self._lines = _named_lines(asks, self._seen())
         self.restated |= any(self._of(ask) != before.get(ask, ()) for ask in asks)
         return True
@@ -556,7 +556,7 @@ class Volumes:
         """Return the asked storage that can be provisioned for the node, as the bits of its numbers."""
         there = [self._capacities[name] for name in self._near_capacities.at(node)]
         match = 0
-        for number, storage in enumerate(self._asked):
+        for number, storage in enumerate(self._storages):
             known = self.classes.get(storage.storage_class)
             if known is None or not known.provisions or (known.topologies and not reached(node, known.topologies)):
                 continue

@@ -90,9 +90,9 @@ class Reclaiming:
         self._in_steps = in_steps
         self._tree = snapshot.tree.copy() if in_steps else snapshot.tree
         self._requested = requested(workloads, quotas, pending) if queue.open else None
-        self._asked = QuotaRequest(workload, demand.pods, queue, snapshot)
+        self._request = QuotaRequest(workload, demand.pods, queue, snapshot)
         self._choices: Choices[NotThisFlavor | str] = Choices(
-            self._tree, snapshot.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
+            self._tree, snapshot.flavors, queue, self._request.closed(), self._preempts, fair=self._fair
         )
         self._tried: Assignment | None = None
 
@@ -126,14 +126,14 @@ class Reclaiming:
         if workload.version != self._demand.version:
             return None
         must = in_whole_slices(workload, self._demand.pods, shape)
-        podsets = self._asked.podsets(must)
+        podsets = self._request.podsets(must)
         with self._statement() as self._trying:
             steps = self._choices.choosing(podsets, self._tried, why)
             assignment = (yield from steps) if self._in_steps else finish(steps)
         if not self._choices.will_do(assignment):
             return None
         self._tried = assignment
-        pods, flavored = yield from self._demands.flavored(workload, must, shape, self._asked.flavorings(assignment))
+        pods, flavored = yield from self._demands.flavored(workload, must, shape, self._request.flavorings(assignment))
         return Option(pods, flavored, assignment.usage, len(pods)) if workload.version == self._demand.version else None
 
     def reach(self, usage: Usage) -> Collection[str]:

@@ -94,7 +94,7 @@ class MovedPods:
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[GroupKey | None, dict[str, None]]] = {}
-        self._asked: dict[str, GroupKey] = {}
+        self._gang_of: dict[str, GroupKey] = {}
         """The gangs of the jobs that ``of`` was called for, by the jobs' UIDs. A change is reported to these only."""
 
     def record(self, pod: Pod, old: Pod | None) -> Touched:
@@ -120,7 +120,7 @@ class MovedPods:
             del gangs[gang]
         if not gangs:
             del self._pods[owner]
-            self._asked.pop(owner, None)
+            self._gang_of.pop(owner, None)
         return touched
 
     def of(self, job: str, key: GroupKey) -> list[str]:
@@ -130,11 +130,11 @@ class MovedPods:
         """
         gangs = self._pods.get(job, {})
         if gangs:
-            self._asked[job] = key
+            self._gang_of[job] = key
         return [uid for gang, uids in gangs.items() if gang != key for uid in uids]
 
     def _concerned(self, owner: str, gang: GroupKey | None) -> Touched:
-        key = self._asked.get(owner)
+        key = self._gang_of.get(owner)
         return {} if key is None or key == gang else {key: None}
 
 

@@ -189,8 +189,8 @@ def wait_longer(kind: Kind, obj: Object, more_s: float) -> dict[str, str]:
     annotations = dict(next(found(obj, _ITSELF), None) or {})
     key, default_s = kind.patience
     own = annotations.get(key)
-    said_s = None if own is None else duration_s(own)
-    ours = f"{ceil((default_s if said_s is None else said_s) + more_s)}s"
+    own_s = None if own is None else duration_s(own)
+    ours = f"{ceil((default_s if own_s is None else own_s) + more_s)}s"
     put(obj, _ITSELF, annotations | {key: ours})
     return {_OURS: ours} if own is None else {_OURS: ours, _OWN: own}
 
