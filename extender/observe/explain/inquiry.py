@@ -16,6 +16,7 @@ from extender.core.queue.demands import siblings, to_be_planned
 from extender.core.workload.shape import Flavoring, PodSetKey, podset_key
 from extender.core.workload.workload import Workload
 from extender.observe.explain.quota import QuotaQuestion
+from extender.observe.explain.remedy import MOST_ENDS, fewest
 from policies.model import NO_LEVEL, GroupKey, Pod
 from policies.model.mentions import Mention, mentioned
 from policies.placement.capacity import reach
@@ -31,7 +32,6 @@ from policies.statement import Statement
 from policies.steps import BUDGET, Steps, batched, finish, metered, ordered
 
 NODE_NAMES = ("kubernetes.io/hostname", "metadata.name")
-_LONGEST_LIST = 8
 _CHOICES = 4
 """Most choices of flavors that are tried."""
 _AT_ONCE = 64
@@ -332,28 +332,19 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> Steps[lis
     for batch in batched(there, _AT_ONCE):
         gains |= {holder.name: _gain(question, holder) for holder in batch}
         yield 4 * _AT_ONCE
-    greedy = sorted(there, key=lambda holder: (-gains[holder.name], holder.name))
+    largest = sorted(there, key=lambda holder: (-gains[holder.name], holder.name))
     ends = _Ends(question, rows)
-    # If each try needs a plan of the gang, only some holders are tried.
-    if not question.sums and not (yield from ends.enough(greedy[:_LONGEST_LIST])):
+    if question.sums:
+        # Then one end is judged without planning: those that are not enough are left out.
+        least = question.want - question.fitting(rows)
+        singles = [holder for holder in there if gains[holder.name] >= least]
+    elif (yield from ends.enough(largest[:MOST_ENDS])):
+        singles = largest[:MOST_ENDS]
+    else:
         return []
-    singles, base = there if question.sums else greedy[:_LONGEST_LIST], question.fitting(rows)
-    for single in sorted(singles, key=lambda holder: (gains[holder.name], holder.name)):
-        # If sums decide, thousands of holders can be tried without planning.
-        if question.sums:
-            enough = base + gains[single.name] >= question.want
-        else:
-            enough = yield from ends.enough([single])
-        if enough:
-            return [single.name]
-    for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
-        if (yield from ends.enough(chosen := greedy[:count])):
-            for holder in reversed(greedy[:count]):
-                rest = [other for other in chosen if other is not holder]
-                if (yield from ends.enough(rest)):
-                    chosen = rest
-            return [holder.name for holder in chosen]
-    return []
+    singles.sort(key=lambda holder: (gains[holder.name], holder.name))
+    chosen = yield from fewest(singles, largest, ends.enough)
+    return [holder.name for holder in chosen]
 
 
 def _gain(question: Inquiry, holder: Holder) -> int:

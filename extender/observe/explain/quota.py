@@ -16,7 +16,7 @@ from extender.core.ledger.state import State
 from extender.core.queue.demands import QuotaRequest, left_short
 from extender.core.workload.shape import Flavoring, PodSetKey
 from extender.core.workload.workload import Workload
-from extender.observe.explain.remedy import Help, Remedy, all_of
+from extender.observe.explain.remedy import Help, Remedy, all_of, fewest
 from policies.model import GroupKey, Node, Pod
 from policies.model.queues import (
     VOLCANO,
@@ -31,11 +31,13 @@ from policies.quota.flavors import Assignment, Choices, Fit, unsuited
 from policies.quota.parts import FlavorRequest, flavor_requests, uncovered
 from policies.quota.tree import QuotaTree
 from policies.statement import Statement
+from policies.steps import finish, quickly
 from policies.words import amount, listed, without_name
 
 _FLAVORS = 3
 """Most flavors for which the missing quota is worked out."""
-_LONGEST_LIST = 8
+_SINGLES = 64
+"""Most workloads that are tried each on its own."""
 _NOTHING: Mapping[str, int] = {}
 
 
@@ -229,19 +231,9 @@ class QuotaQuestion:
             )
 
     def _fewest(self, users: Mapping[GroupKey, int]) -> list[GroupKey]:
-        smallest = sorted(users, key=lambda key: (users[key], key))
-        for key in smallest[: 8 * _LONGEST_LIST]:
-            if self._ends_enough([key]):
-                return [key]
-        greedy = sorted(users, key=lambda key: (-users[key], key))[:_LONGEST_LIST]
-        for count in range(2, len(greedy) + 1):
-            if self._ends_enough(chosen := greedy[:count]):
-                for victim in greedy[:count]:
-                    rest = [other for other in chosen if other != victim]
-                    if self._ends_enough(rest):
-                        chosen = rest
-                return chosen
-        return []
+        smallest = sorted(users, key=lambda key: (users[key], key))[:_SINGLES]
+        largest = sorted(users, key=lambda key: (-users[key], key))
+        return finish(fewest(smallest, largest, lambda keys: quickly(self._ends_enough(keys))))
 
     def _raised(self, shorts: Sequence[Short], *, never: bool) -> Iterator[Remedy]:
         """Yield how much more quota suffices. ``never``: it can never start with less."""

@@ -1,12 +1,18 @@
-"""A remedy for a waiting workload, and how much it helps."""
+"""A remedy for a waiting workload, and how much it helps; and how few workloads have to end for one to start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from policies.steps import Steps
+
+T = TypeVar("T")
 
 _NAMED = 4
+MOST_ENDS = 8
+"""The most workloads whose ends are looked at together: with more of them the advice helps nobody."""
 
 
 class Help(IntEnum):
@@ -44,3 +50,21 @@ def all_of(names: Sequence[str]) -> str:
     """The names in words: ``"a, b, c, d and 3 more"``."""
     shown = [*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def fewest(singles: Iterable[T], largest: Sequence[T], enough: Callable[[Sequence[T]], Steps[bool]]) -> Steps[list[T]]:
+    """Choose a few whose ends together are ``enough``; none if no choice is found.
+
+    The first of ``singles`` that is enough alone; else the first few of ``largest``, without those that are not needed.
+    """
+    for single in singles:
+        if (yield from enough([single])):
+            return [single]
+    for count in range(2, min(len(largest), MOST_ENDS) + 1):
+        if (yield from enough(chosen := largest[:count])):
+            for end in reversed(largest[:count]):
+                rest = [other for other in chosen if other is not end]
+                if (yield from enough(rest)):
+                    chosen = rest
+            return [*chosen]
+    return []
