@@ -57,19 +57,17 @@ class Rule:
 
 
 class Inventory:
-    """The devices that count, with the requirements that they match and their use.
-
-    ``dirty``: the nodes that have changed.
-    ``all_dirty``: any node may have changed.
-    """
+    """The devices that count, with the requirements that they match and their use."""
 
     def __init__(self) -> None:
         self.rules: dict[int, Rule] = {}
         self.known: dict[DeviceKey, Known] = {}
         """The devices that count, by key."""
-        self.dirty: dict[str, None] = {}
-        self.all_dirty = False
-        self.changed: dict[DeviceKey, None] = {}
+        self._dirty: dict[str, None] = {}
+        """The nodes that have changed."""
+        self._all_dirty = False
+        """Whether any node may have changed."""
+        self._changed: dict[DeviceKey, None] = {}
         """Devices that have come, have gone, or match other requirements than before."""
         self._numbers: dict[DeviceRequirement, int] = {}
         self._slices: dict[str, Slice] = {}
@@ -89,6 +87,36 @@ class Inventory:
         """How many devices that share counters with others match each set of requirements."""
         self._due: dict[int, Rule] = {}
         """Rules, by number, that are not yet evaluated for the devices that were present before them."""
+
+    # Changes
+
+    def mark_dirty(self, node: str) -> None:
+        """Have the node counted again."""
+        self._dirty[node] = None
+
+    def mark_all_dirty(self) -> None:
+        """Have every node counted again."""
+        self._all_dirty = True
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether any node is to be counted again."""
+        return self._all_dirty or bool(self._dirty)
+
+    def take_dirty(self) -> dict[str, None]:
+        """Return the nodes that have changed since the last call."""
+        dirty, self._dirty = self._dirty, {}
+        return dirty
+
+    def take_all_dirty(self) -> bool:
+        """Return whether any node may have changed since the last call."""
+        all_dirty, self._all_dirty = self._all_dirty, False
+        return all_dirty
+
+    def take_changed(self) -> dict[DeviceKey, None]:
+        """Return the devices that have come or gone, or match other requirements, since the last call."""
+        changed, self._changed = self._changed, {}
+        return changed
 
     # Slices
 
@@ -141,7 +169,7 @@ class Inventory:
 
     def _add(self, key: DeviceKey, device: Device, reach: Reach) -> None:
         known = self.known[key] = Known(device, reach, self._taints(key, device), used=self._in_use[key] > 0)
-        self.changed[key] = None
+        self._changed[key] = None
         self._see(known)
         self._judge([(key, known)], self.rules)
         self._place(known)[key] = known
@@ -157,7 +185,7 @@ class Inventory:
 
     def _remove(self, key: DeviceKey) -> None:
         known = self.known.pop(key)
-        self.changed[key] = None
+        self._changed[key] = None
         there = self._place(known)
         del there[key]
         if not there and known.reach.node:
@@ -183,9 +211,9 @@ class Inventory:
 
     def _touch(self, known: Known) -> None:
         if known.reach.node:
-            self.dirty[known.reach.node] = None
+            self._dirty[known.reach.node] = None
         else:
-            self.all_dirty = True
+            self._all_dirty = True
 
     # Taints
 
@@ -210,7 +238,7 @@ class Inventory:
                 known.taints, known.match, known.unfit = self._taints(key, known.device), 0, 0
                 self._see(known)
                 self._judge([(key, known)], self.rules)
-                self.changed[key] = None
+                self._changed[key] = None
                 self._touch(known)
 
     # Use
@@ -295,7 +323,7 @@ class Inventory:
                 )
                 yield _COST * len(due)
             self._due = {number: rule for number, rule in self._due.items() if due.get(number) is not rule}
-            self.all_dirty = True
+            self._all_dirty = True
 
     def _judge(self, devices: Sequence[tuple[DeviceKey, Known]], due: Mapping[int, Rule]) -> None:
         """Evaluate these requirements for these devices."""

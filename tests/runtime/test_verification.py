@@ -224,7 +224,7 @@ def test_devices_that_are_counted_otherwise_than_they_are_used_are_found() -> No
     script = claiming()
     inventory = script.core.state.devices.inventory
     inventory.hold([DeviceKey(NVIDIA, "a-0", "h100-0")])
-    inventory.dirty.clear()
+    inventory.take_dirty()
     (drift,) = with_devices(script, *PUBLISHED, *ALLOCATED).comparison.differences
     assert (drift.kind, drift.object) == (Kind.ROOM, "node a-0")
 

@@ -258,7 +258,7 @@ class Devices:
             case ComputeDomainGone(uid):
                 return [] if (gone := self.domains.drop(uid)) is None else self._pods_of(gone)
             case ComputeDomainsListed(listed):
-                self.domains.listed = listed
+                self.domains.note_listed(listed=listed)
                 return list(self._users)
 
     def _pods_of(self, domain: ComputeDomain) -> list[str]:
@@ -309,7 +309,7 @@ class Devices:
     def node_changed(self, name: str) -> None:
         """Note a node that was added or changed."""
         if self._lines:
-            self.inventory.dirty[name] = None
+            self.inventory.mark_dirty(name)
 
     @property
     def has_news(self) -> bool:
@@ -437,7 +437,7 @@ class Devices:
         requests = tuple(request for request in pod.requests if "/" not in request[0])
         if requests != self._daemon and any(spec is not None and spec.daemon for spec in specs):
             self._daemon = requests
-            self.inventory.all_dirty = True
+            self.inventory.mark_all_dirty()
 
     def drop(self, pod: Pod) -> None:
         """Forget a pod that is gone."""
@@ -574,7 +574,7 @@ class Devices:
                 self._refused = True
                 return ()
             name = self._bundles[bundle] = distinct(f"{LINE}{text}", self._bundles.values())
-            self.inventory.all_dirty = True
+            self.inventory.mark_all_dirty()
         return ((name, 1),)
 
     def _ask_by_resources(self, pod: Pod, total: Counter[str], by_class: Counter[str], *, given: bool) -> None:
@@ -751,7 +751,8 @@ class Devices:
                 self._asks.setdefault(Ask(match), text)
         if before != self._resources:
             # Nodes offer the resource itself, too, even if its devices are counted already.
-            self.restated = self.inventory.all_dirty = True
+            self.restated = True
+            self.inventory.mark_all_dirty()
 
     @property
     def has_refused(self) -> bool:
@@ -777,7 +778,8 @@ class Devices:
         if max(len(asks), len(bundles), rules) <= MOST_ASKS // 2:
             self._asks = {ask: name for ask, name in self._asks.items() if ask in asks}
             self._bundles = {bundle: name for bundle, name in self._bundles.items() if bundle in bundles}
-            self.restated = self.inventory.all_dirty = True
+            self.restated = True
+            self.inventory.mark_all_dirty()
         self._refused = False
 
     def _renew(self) -> None:
@@ -787,7 +789,7 @@ class Devices:
             return
         before, self._amounts, self._based_on = self._amounts, {}, based_on
         lines, self._lines = self._lines, _named_lines(self._asks, self._there())
-        self.inventory.all_dirty = True
+        self.inventory.mark_all_dirty()
         self.restated |= any(self._of(ask) != amounts for ask, amounts in before.items())
         self.restated |= any(ask not in before for ask in self._asks)
         self.restated |= bool(self._holder) and lines != self._lines
@@ -798,7 +800,7 @@ class Devices:
     def settled(self) -> bool:
         """Whether every requirement is evaluated, nodes offer what they have, and pods ask for the amounts of now."""
         inventory = self.inventory
-        quiet = inventory.settled and not inventory.all_dirty and not inventory.dirty
+        quiet = inventory.settled and not inventory.is_dirty
         quiet = quiet and not self.restated and not self._refused
         asked = self._asks or self._resources
         return quiet and (not asked or self._based_on == (tuple(self._asks), tuple(self._there())))
@@ -813,25 +815,21 @@ class Devices:
                 break
             yield from self.inventory.settle()
         self._renew()
-        dirty = tuple(self._room.nodes if self.inventory.all_dirty else self.inventory.dirty)
-        self.inventory.all_dirty = False
-        self.inventory.dirty.clear()
-        for nodes in batched(dirty):
+        dirty = self.inventory.take_dirty()
+        for nodes in batched(tuple(self._room.nodes if self.inventory.take_all_dirty() else dirty)):
             self._offer(nodes)
             yield 1 + len(nodes) // _NODES
 
     def _refresh(self) -> None:
         """Have the nodes of changed devices offer what they have now."""
-        touched, self.inventory.changed = self.inventory.changed, {}
-        for key in touched:
+        for key in self.inventory.take_changed():
             if (claim := self._claim_with.get(key)) is not None:
                 self._stale |= dict.fromkeys(self.users_of(claim))
-        if not self._lines:
-            self.inventory.dirty.clear()
-            self.inventory.all_dirty = False
-        else:
-            dirty, self.inventory.dirty = self.inventory.dirty, {}
+        dirty = self.inventory.take_dirty()
+        if self._lines:
             self._offer(dirty)
+        else:
+            self.inventory.take_all_dirty()
 
     def _offer(self, nodes: Iterable[str], *, same_room: bool = False) -> None:
         """Set what these nodes offer. ``same_room``: devices became the room of a pod or ceased to be, so free amounts

@@ -36,6 +36,10 @@ class ComputeDomains:
         """A domain is gone. Returns what it was."""
         return self.seen.pop(uid, None)
 
+    def note_listed(self, *, listed: bool) -> None:
+        """Record whether these are all domains."""
+        self.listed = listed
+
     def without_template(self, namespace: str, template: str, pod: str) -> ResourceClaims:
         """Say that a template is missing, and which domain is to have it."""
         of = [

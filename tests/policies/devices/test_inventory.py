@@ -94,7 +94,7 @@ def test_rules_that_taint_devices() -> None:
     taint = Taint("broken", "", "NoExecute")
     inventory.put_taint(TaintRule("r", taint, NVIDIA, "a", "h100-1"))
     assert counted(inventory) == (Devices(0, 1, 1, unfit=1), Devices(1, 1, 1))
-    assert inventory.dirty == {"a": None}
+    assert inventory.take_dirty() == {"a": None}
     inventory.put(published("a", ["h100", "h100", "h100"]))
     assert counted(inventory) == (Devices(0, 1, 1, unfit=1), Devices(1, 2, 2)), "devices that come have it too"
     inventory.put_taint(TaintRule("r", taint, "other.example.com"))
