@@ -54,6 +54,13 @@ def attributes(expression: ast.expr) -> tuple[str, ...]:
     return (*names, expression.id) if isinstance(expression, ast.Name) else tuple(names)
 
 
+def assigned(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield the expressions that are assigned to or deleted."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    called = {call.value for call in calls if isinstance(call, ast.Attribute)}
+    return (expression for expression in written(tree) if expression not in called)
+
+
 @cache
 def trees() -> dict[str, ast.Module]:
     """The files of the core by their path in it."""
@@ -137,6 +144,26 @@ def test_what_is_private_is_read_and_written_in_its_own_file_alone() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr) and node.attr not in NAMED_TUPLES:
                 assert _is_self(node.value) or node.attr in own, f"{ast.unparse(node)} in {name}:{node.lineno}"
+
+
+def test_a_field_of_another_object_is_written_by_its_own_file_or_by_the_table() -> None:
+    """Whatever the object is called: ``record.ran`` is a field of a class in the file, or it has a row."""
+    fields = {file: fields_of(tree) for file, tree in trees().items()}
+    of_the_core = set[str]().union(*fields.values())
+    for file, tree in trees().items():
+        for name, owner, *_ in filter(lambda names: len(names) > 1, map(attributes, assigned(tree))):
+            known = owner == "self" or name in fields[file] or f"{owner.removeprefix('_')}.{name}" in ROWS
+            assert known or name not in of_the_core, f"{owner}.{name} is written in {file}"
+
+
+def fields_of(tree: ast.AST) -> set[str]:
+    """The names of the fields of the classes in a file."""
+    nodes = list(ast.walk(tree))
+    declared = {
+        node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    stores = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return declared | {node.attr for node in stores if _is_self(node.value)}
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -142,13 +142,13 @@ class Backfilling:
         for key, reservation in backfills.of.items():
             if (carrier := self._carrier(self._store.workloads[key], reservation.written_on)) != reservation.written_on:
                 self._unwritten |= {(key, reservation.written_on): None, (key, carrier): None}
-                reservation.written_on = carrier
+                reservation.move_to(carrier)
         self._write_changes()
         if not backfills.of:
             return
         for key, reservation in backfills.of.items():
             if reservation.after is not None and reservation.after not in self._store.workloads:
-                reservation.after = None  # the workload has ended early, so reasons must not name it
+                reservation.wait_no_more()
                 self._pending.wake(Own(key, recompute=True))
         backfills.claim_freed(now)
         for key in backfills.take_grown():

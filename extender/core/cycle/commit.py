@@ -60,7 +60,7 @@ class Commit:
         promises = list(zip(plan.pods, plan.nodes.values(), strict=True))
         if plan.flavors is not None:
             workload.set_flavors(plan.flavors)
-        workload.filling = len(promises) > _AT_ONCE
+        workload.follow_commit(fills=len(promises) > _AT_ONCE)
         if workload.job is not None:
             workload.job.withdraw_start()  # so that a partly committed plan does not start the job
         self._starting.begin(workload.key, plan.pods)
@@ -90,7 +90,7 @@ class Commit:
     @staticmethod
     def _end(workload: Workload) -> None:
         """Finish the commit. A job without a written plan is started with this one."""
-        workload.filling = False
+        workload.follow_commit(fills=False)
         if workload.job is not None and workload.job.plan is None:
             workload.job.decide_start("its plan is committed")
 

@@ -55,10 +55,10 @@ class Advisory:
     def bind(self, pod: Pod, event: BindArrived, now: float) -> None:
         """Post the Binding at once. It carries no stamp of a release, so the gang is never taken for a broken one."""
         marks: dict[str, str] = {}
-        binding = Binding(event.node, [event.call])
-        if (entry := self._store.member(pod.uid)) is not None:
+        entry = self._store.member(pod.uid)
+        binding = Binding(event.node, [event.call], None if entry is None else entry[0].key)
+        if entry is not None:
             workload, member = entry
-            binding.workload = workload.key
             workload.members.move(member, MemberState.BINDING, event.node)
             if not (workload.release.complete or workload.has_quorum(Stage.ARRIVED)):
                 self._counts.advised["would_hold"] += 1

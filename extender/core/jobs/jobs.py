@@ -444,7 +444,8 @@ class Jobs:
         Its controller will report that, or make failed pods again.
         """
         members, own = workload.members, record.seen.uid
-        record.ran |= workload.release.complete
+        if workload.release.complete:
+            record.run()
         if own in members.declared.owners:
             record.reopen()
         elif record.ran:
@@ -465,10 +466,10 @@ class Jobs:
             there = (pod.node for pod in workload.bound if pod.series == name)
             plan[name] = present_first(plan.get(name, ()), there)
         nodes = job.podsets.by_slot(plan)
-        record.admit(nodes)
         # A plan has no node for the slot of a pod that had ended well before.
         ended = (member.pod.identity for member in workload.members if member.pod.phase == "Succeeded")
-        record.ran = job.closed > 0 or not nodes.keys().isdisjoint(ended) or not job.done.isdisjoint(nodes)
+        ran = job.closed > 0 or not nodes.keys().isdisjoint(ended) or not job.done.isdisjoint(nodes)
+        record.admit(nodes, ran=ran)
         planned = Counter(slot[0] for slot in nodes)
         short = podsets_to_create(workload, job).short(lambda podset: planned[podset.prefix], together=False)
         if short is not None and not workload.members.bound:
@@ -490,7 +491,7 @@ class Jobs:
         quotas, job = self._quotas, record.seen
         if not record.unproven or job.bare or not self._process.recovered or quotas.queues.stale:
             return ""  # it is proven, or checked once everything is known and counted
-        record.unproven = False
+        record.prove()
         if job.plan is None and job.node_wait is None:
             return ""
         if record.plan is not None:

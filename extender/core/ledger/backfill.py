@@ -57,6 +57,14 @@ class Backfill:
         """
         return self.start_by < other.start_by or (self.drains and self.rooms != other.rooms)
 
+    def move_to(self, carrier: str) -> None:
+        """Record that the reservation is written on another object: a pod by its UID, or the job."""
+        self.written_on = carrier
+
+    def wait_no_more(self) -> None:
+        """Record that the workload that it starts after has ended early: reasons must not name it."""
+        self.after = None
+
     def amount(self, resource: str) -> int:
         """How much of the resource is reserved on all nodes together."""
         return sum(wanted[resource] for wanted in self.rooms.values())

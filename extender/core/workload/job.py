@@ -202,15 +202,23 @@ class JobRecord:
         self.refused, self.not_before = why, not_before
         self.end_write()
 
-    def admit(self, plan: Mapping[SlotKey, str]) -> None:
-        """Record that the job runs by this plan from now on."""
+    def admit(self, plan: Mapping[SlotKey, str], *, ran: bool = False) -> None:
+        """Record that the job runs by this plan from now on. ``ran``: whether it had enough bound pods before."""
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
         self.admitted_by = self.queue
-        self.due, self.failures, self.ran, self.exposed_pods = None, 0, False, frozenset()
+        self.due, self.failures, self.ran, self.exposed_pods = None, 0, ran, frozenset()
         self.fewest = inf
         self.starts += 1
         self.reopen()
+
+    def run(self) -> None:
+        """Record that it has enough bound pods."""
+        self.ran = True
+
+    def prove(self) -> None:
+        """Record that the plan on it is checked: it is not forged, or the job is suspended for it."""
+        self.unproven = False
 
     @property
     def quorum(self) -> int:

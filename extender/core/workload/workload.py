@@ -282,6 +282,10 @@ class Workload:
         """Record whether its owner makes its pods again when they are gone."""
         self.remade = (self.planned_minimum or self.remade) if remakes else 0
 
+    def follow_commit(self, *, fills: bool) -> None:
+        """Record whether its slots are still being given their nodes."""
+        self.filling = fills
+
     def follow_run(self, run: Run | None) -> None:
         """Set the run that is under way; None: it is over."""
         self.run = run
