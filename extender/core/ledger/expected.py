@@ -166,10 +166,9 @@ class ExpectedPods:
     def fail_creation(self, workload: Workload, now: float, *, in_full: bool) -> None:
         """Record that pods of the workload were not created in time. ``in_full``: whether they had the full time."""
         self._creation.stop_waiting(workload.key.namespace)
-        if workload.job is not None:
-            self._trials.try_again(workload.key, workload.job.seen.podsets, now)
-        job = workload.job is not None
-        if self._failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job):
+        if (job := workload.job) is not None:
+            self._trials.try_again(workload.key, job.seen.podsets, now)
+        if self._failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job is not None):
             self._pending.wake(Config(workload.key.namespace))
 
     def cure_creation(self, workload: Workload) -> None:

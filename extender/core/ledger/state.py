@@ -187,9 +187,7 @@ class Consequences:
         """Wake the workloads whose pods mount that volume claim."""
         for uid in self._volumes.users.get(claim, ()):
             if (member := self._store.member(uid)) is not None:
-                workload, _ = member
-                self._store.mark_dirty(workload)
-                self._pending.wake(Own(workload.key, recompute=True))
+                self._pending.wake(Own(member[0].key, recompute=True))
 
     # A pod was forgotten.
 
