@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from prometheus_client.core import Metric
 
-from extender.core.effects import Cause, Milestone, Reached
+from extender.core.effects import Milestone, Reached, RevokedFor
 from extender.observe.metrics import Metrics
 from extender.observe.utilisation import Load, Loads, Utilisation
 from policies.model import GroupKey
@@ -52,7 +52,7 @@ def used() -> Metrics:
     metrics.retried("binding")
     metrics.passed(0.01)
     for milestone in Milestone:
-        cause = Cause.HOLD_DEADLINE if milestone is Milestone.FORGOTTEN else None
+        cause = RevokedFor.HOLD_DEADLINE if milestone is Milestone.FORGOTTEN else None
         metrics.reached(Reached(GroupKey("team", "train"), milestone, 8, 1.0, cause))
     return metrics
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from extender.core.effects import Cause, Milestone, Reached
+from extender.core.effects import Milestone, Reached, RevokedFor
 from extender.http.scrape import metrics_page
 from extender.observe.metrics import Metrics, size_of
 from policies.model import Dialect, GroupKey, GroupRef, PodSet, PodSets
@@ -32,7 +32,7 @@ def value(metrics: Metrics, sample: str) -> float:
     return float(lines[sample])
 
 
-def reached(what: Milestone, *, size: int = 8, after_s: float = 1.0, cause: Cause | None = None) -> Reached:
+def reached(what: Milestone, *, size: int = 8, after_s: float = 1.0, cause: RevokedFor | None = None) -> Reached:
     return Reached(GroupKey("team", "train"), what, size, after_s, cause)
 
 
@@ -46,16 +46,16 @@ def test_names_follow_the_convention(metric: Described) -> None:
     assert metric.text.endswith("."), metric.text
 
 
-@pytest.mark.parametrize("cause", Cause)
-def test_the_document_has_every_cause(cause: Cause) -> None:
+@pytest.mark.parametrize("cause", RevokedFor)
+def test_the_document_has_every_cause(cause: RevokedFor) -> None:
     assert f"\n- `{cause}`: " in DOCUMENT
 
 
 def test_milestones_are_counted() -> None:
     metrics = Metrics(lambda: Script().core.state)
     metrics.reached(reached(Milestone.PLANNED))
-    metrics.reached(reached(Milestone.FORGOTTEN, cause=Cause.PLAN_DEADLINE))
-    metrics.reached(reached(Milestone.FORGOTTEN, cause=Cause.NODE_REFUSED))
+    metrics.reached(reached(Milestone.FORGOTTEN, cause=RevokedFor.PLAN_DEADLINE))
+    metrics.reached(reached(Milestone.FORGOTTEN, cause=RevokedFor.NODE_REFUSED))
     metrics.reached(reached(Milestone.RELEASED, after_s=2.0))
     metrics.reached(reached(Milestone.STARTED, size=16, after_s=40.0))
     metrics.reached(reached(Milestone.BROKEN))

@@ -7,7 +7,7 @@ from typing import get_args
 
 from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated
 from extender.core.calls import Calls
-from extender.core.effects import Cause, Nominate, Ungate
+from extender.core.effects import Nominate, RevokedFor, Ungate
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
@@ -163,9 +163,9 @@ class Apply:
         self._store.mark_dirty(workload)
         if another or (started and not workload.members.started):
             workload.release.start_anew()
-            self._revocations.revoke(workload, "its PodGroup was created again", now, Cause.PODGROUP_CHANGED)
+            self._revocations.revoke(workload, "its PodGroup was created again", now, RevokedFor.PODGROUP_CHANGED)
         elif group.deleting and not workload.releasing:
-            self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
+            self._revocations.revoke(workload, "its PodGroup is being deleted", now, RevokedFor.PODGROUP_CHANGED)
 
     def _meant_by(self, group: PodGroup) -> Workload | None:
         """The workload that the PodGroup belongs to; None if there is none."""
@@ -200,7 +200,7 @@ class Apply:
             workload.follow(None)
             self._store.mark_dirty(workload)
             if not workload.releasing:
-                self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
+                self._revocations.revoke(workload, "its PodGroup was deleted", now, RevokedFor.PODGROUP_CHANGED)
 
     def native_gang_seen(self, event: NativeGangSeen, now: float) -> None:
         """Handle a gang's PodGroup, made by the Job controller. The watch may show its pods before."""
@@ -642,4 +642,4 @@ class SteeringAnswers:
             self._repeats.repeat_later(again, now)
         elif failed is not None:
             why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
-            self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)
+            self._revocations.revoke(failed, why, now, RevokedFor.WRITE_FAILED, penalty=True)

@@ -49,7 +49,7 @@ class Milestone(StrEnum):
     RESERVED = "reserved"
 
 
-class Cause(StrEnum):
+class RevokedFor(StrEnum):
     """Why a plan was revoked: few values, for a label of a metric."""
 
     HOLD_DEADLINE = "hold-deadline"
@@ -76,7 +76,7 @@ class Cause(StrEnum):
     PREEMPTED = "preempted"
 
 
-DEADLINES = (Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)
+DEADLINES = (RevokedFor.HOLD_DEADLINE, RevokedFor.PLAN_DEADLINE)
 """Causes that are reported at once: they would be over before a reason has lasted long enough to be reported."""
 
 
@@ -323,7 +323,7 @@ class Reached:
     milestone: Milestone
     size: int
     after_s: float
-    cause: Cause | None = None
+    cause: RevokedFor | None = None
     detail: str = ""
     alone: bool = False
     rules: tuple[Why, ...] = ()

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from extender.core.effects import DEADLINES, Cause, Milestone, Reached
+from extender.core.effects import DEADLINES, Milestone, Reached, RevokedFor
 from extender.core.explain.reasons import code_of
 from extender.core.ledger.claims import SlotOf
 from extender.core.ledger.state import State
@@ -129,7 +129,7 @@ class Metrics(Observer):
         # Without this, the rate of something that has not happened yet is unknown instead of 0.
         for family, known in (
             (self._refusals, REFUSALS),
-            (self._replans, Cause),
+            (self._replans, RevokedFor),
             (self._deadlines, map(_deadline, DEADLINES)),
             (self._preemptions, _PREEMPTIONS.values()),
             (self._victims, Why),
@@ -248,7 +248,7 @@ def _known_beforehand(family: Counter | Histogram, values: Iterable[str]) -> Non
         family.labels(value)
 
 
-def _deadline(cause: Cause) -> str:
+def _deadline(cause: RevokedFor) -> str:
     return cause.removesuffix("-deadline")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.effects import Cause, Milestone, Reached, Report
+from extender.core.effects import Milestone, Reached, Report, RevokedFor
 from tests.builders import cluster, coscheduled, gang, node, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
@@ -36,19 +36,19 @@ def test_a_deadline_is_told_at_once_and_counted_by_its_cause() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     script.bind(pods[0], expires_s=10)
     script.advance(8.1)
-    assert milestones(script)[-1] == ("forgotten", Cause.HOLD_DEADLINE)
+    assert milestones(script)[-1] == ("forgotten", RevokedFor.HOLD_DEADLINE)
     assert any(code == "Forgotten" and "before the deadline" in text for code, text in script.reports)
     script.advance(30)
-    assert ("forgotten", Cause.PLAN_DEADLINE) in milestones(script)
+    assert ("forgotten", RevokedFor.PLAN_DEADLINE) in milestones(script)
 
 
 def test_a_lost_node_and_taken_room_are_causes_of_their_own() -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 3x8"), *pods)
     script.drop(script.planned(pods[0]))
-    assert ("forgotten", Cause.NODE_CHANGED) in milestones(script)
+    assert ("forgotten", RevokedFor.NODE_CHANGED) in milestones(script)
     script.see(single("thief", gpus=8, node=script.planned(pods[0]), scheduler="other"))
-    assert ("forgotten", Cause.ROOM_TAKEN) in milestones(script)
+    assert ("forgotten", RevokedFor.ROOM_TAKEN) in milestones(script)
 
 
 def test_a_node_that_offers_less_is_not_told_as_taken_by_a_pod() -> None:
@@ -56,7 +56,7 @@ def test_a_node_that_offers_less_is_not_told_as_taken_by_a_pod() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     held = script.bind(pods[0])
     script.see(node("a-0", 4, clique="a"))
-    assert milestones(script)[-1] == ("forgotten", Cause.NODE_CHANGED)
+    assert milestones(script)[-1] == ("forgotten", RevokedFor.NODE_CHANGED)
     assert script.answers[held] == "the room planned on node a-0 is gone: the node has less than before"
 
 
@@ -99,7 +99,7 @@ def test_the_plan_of_a_job_whose_pods_do_not_come_is_counted_once() -> None:
     train = Controlled(script, job(2))
     train.wait(35)
     assert len(train.stops) == 1
-    milestones_told = [("planned", None), ("forgotten", Cause.JOB_SUSPENDED), ("planned", None)]
+    milestones_told = [("planned", None), ("forgotten", RevokedFor.JOB_SUSPENDED), ("planned", None)]
     assert milestones(script) == milestones_told
     train.run()
     train.show(suspended=True)
@@ -114,4 +114,4 @@ def test_a_node_that_is_lost_before_a_pod_of_the_job_came_is_counted() -> None:
     train = Controlled(script, job(2))
     script.drop(train.starts[0].plan[""][0])
     train.settle()
-    assert ("forgotten", Cause.NODE_CHANGED) in milestones(script)
+    assert ("forgotten", RevokedFor.NODE_CHANGED) in milestones(script)

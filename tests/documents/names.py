@@ -27,7 +27,7 @@ from extender.cli.doctor.finding import NOT_CHECKED
 from extender.cli.main import Deferred, main
 from extender.config.aliases import ALIASES
 from extender.config.settings import Settings
-from extender.core.effects import Cause, Hint
+from extender.core.effects import Hint, RevokedFor
 from extender.core.explain.reasons import CODES as REASONS
 from extender.core.workload.status import Status
 from extender.http.api import api
@@ -90,7 +90,7 @@ def names() -> Names:
             f"{metric.name}{{{','.join(metric.labels)}}}" if metric.labels else metric.name
             for metric in described().values()
         ),
-        "causes": map(str, Cause),
+        "causes": map(str, RevokedFor),
         "findings": finding_codes(),
         "alerts": _alerts(),
         "objects": _objects(),

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from extender.core.effects import Cause, Milestone, Reached, Report
+from extender.core.effects import Milestone, Reached, Report, RevokedFor
 from extender.observe.logs import Json
 from extender.runtime.runner import log_milestone, log_report
 from policies.model import GroupKey
@@ -37,7 +37,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
             "gang team/train was released: 8 members, 1.0 s after its first bind request",
         ),
         (
-            Reached(KEY, Milestone.FORGOTTEN, 8, 9.0, Cause.NODE_REFUSED, "node n1 is full"),
+            Reached(KEY, Milestone.FORGOTTEN, 8, 9.0, RevokedFor.NODE_REFUSED, "node n1 is full"),
             "gang team/train was forgotten (node-refused): node n1 is full",
         ),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from extender.core.effects import Cause, Effect, PostBinding, Reached, StartJob
+from extender.core.effects import Effect, PostBinding, Reached, RevokedFor, StartJob
 from extender.core.events import Event, PodSeen
 from policies.model import GroupKey, Node, Pod
 from tests.simulation import relations
@@ -115,13 +115,13 @@ class Company:
 
     def given_up(self, effect: Reached, *, calm: bool) -> str | None:
         """The complaint, where nothing goes wrong, if a plan is revoked although no relevant pod came or went."""
-        if effect.cause is Cause.NODE_REFUSED:
+        if effect.cause is RevokedFor.NODE_REFUSED:
             self._refused.add(effect.key)
         others = self._others.pop(effect.key, None)
         if (
             others is None
             or not calm
-            or effect.cause not in (Cause.NODE_REFUSED, Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)
+            or effect.cause not in (RevokedFor.NODE_REFUSED, RevokedFor.HOLD_DEADLINE, RevokedFor.PLAN_DEADLINE)
         ):
             return None
         (then, since), now = others, self._beside(effect.key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import inf
 
-from extender.core.effects import Cause, Effect, Reached, SuspendJob
+from extender.core.effects import Effect, Reached, RevokedFor, SuspendJob
 from extender.core.events import Event, FilterCalled, PodSeen
 from policies.model import GroupKey
 from tests.simulation.model.world import World
@@ -67,7 +67,7 @@ class QueueTurns:
 
     def judge(self, effect: Effect, held: Collection[str], world: World) -> str | None:
         """``held``: the pods whose bind waits for an answer."""
-        if isinstance(effect, Reached) and effect.cause is Cause.PLAN_DEADLINE:
+        if isinstance(effect, Reached) and effect.cause is RevokedFor.PLAN_DEADLINE:
             return self._in_vain(effect.key, world.clock.now)
         if not isinstance(effect, SuspendJob) or world.scheduler is None:
             return None

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.effects import Cause, Milestone, Nominate, PostBinding, Reached
+from extender.core.effects import Milestone, Nominate, PostBinding, Reached, RevokedFor
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, NodeSeen, PodSeen, Tick
 from policies.model import CLIQUE, Constraints, HostPort, Node, Pod, Requirement, Spread, Stamp, Term
@@ -280,7 +280,7 @@ def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matte
     effects = [Nominate(pod.uid, "default", pod.name, f"a-{number}") for number, pod in enumerate(pods)]
     life.tell(Tick(), *effects, Reached(key("train"), Milestone.PLANNED, 2, 0.0))
     life.see(single("other", gpus=0, node="b", labels=labels))
-    end = Reached(key("train"), Milestone.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
+    end = Reached(key("train"), Milestone.FORGOTTEN, 2, 0.0, RevokedFor.NODE_REFUSED, "kube-scheduler refused it")
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
@@ -297,7 +297,7 @@ def test_a_plan_for_more_members_may_be_given_up_for_who_came_since_the_plan_tha
         life.tell(Tick(), plan, Reached(key("train"), Milestone.PLANNED, 1, 0.0))
         if number == 0 and is_there:
             life.see(replace(pod, node="a-0"))
-    end = Reached(key("train"), Milestone.FORGOTTEN, 2, 0.0, Cause.PLAN_DEADLINE, "it was not taken up in time")
+    end = Reached(key("train"), Milestone.FORGOTTEN, 2, 0.0, RevokedFor.PLAN_DEADLINE, "it was not taken up in time")
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
@@ -315,7 +315,7 @@ def test_a_plan_is_given_up_for_a_pod_of_no_lower_priority_that_kube_scheduler_h
     life.see(other := single("other", gpus=8, priority=priority, nominated_node="a-0"))
     if cleared:
         life.see(replace(other, nominated_node=None))
-    end = Reached(key("train"), Milestone.FORGOTTEN, 1, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
+    end = Reached(key("train"), Milestone.FORGOTTEN, 1, 0.0, RevokedFor.NODE_REFUSED, "kube-scheduler refused it")
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
@@ -396,7 +396,7 @@ def test_members_of_a_gang_that_was_refused_may_be_told_one_by_one() -> None:
     plan = Nominate(pods[0].uid, "default", pods[0].name, "a-0")
     life.tell(Tick(), plan)
     assert not life.company.in_rounds
-    given_up = Reached(key("train"), Milestone.FORGOTTEN, 2, 1.0, Cause.NODE_REFUSED)
+    given_up = Reached(key("train"), Milestone.FORGOTTEN, 2, 1.0, RevokedFor.NODE_REFUSED)
     life.tell(Tick(), given_up, replace(plan, node=None))
     life.tell(Tick(), plan)
     assert life.company.in_rounds

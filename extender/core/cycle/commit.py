@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.core.causes import Carrier, Placed
-from extender.core.effects import Cause, Milestone
+from extender.core.effects import Milestone, RevokedFor
 from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Steering
@@ -122,7 +122,7 @@ class Commit:
         promised = workload.members.placed or (workload.members.slots.planned and not workload.admitted)
         if promised and not started and not workload.has_promised_quorum:
             why = "the cluster or the gang changed while its members were given their nodes"
-            self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
+            self._revocations.revoke(workload, why, now, RevokedFor.NODE_CHANGED)
         self._store.mark_dirty(workload)
 
     def _fill(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from extender.core import causes
 from extender.core.answers import ReportFailed
-from extender.core.effects import AnswerBind, Cause, Effect, Evict, Hint, Milestone, Reached, Report, SuspendJob
+from extender.core.effects import AnswerBind, Effect, Evict, Hint, Milestone, Reached, Report, RevokedFor, SuspendJob
 from extender.core.explain.reasons import expectation_text, reason_of, turn_text
 from extender.core.ledger.expectations import Expectations, Foreseen
 from extender.core.ledger.store import Counts, Outbox, Process, Store
@@ -83,7 +83,7 @@ class Reporter:
 
     def reached(
         self, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,
-        cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
+        cause: RevokedFor | None = None, detail: str = "", rules: tuple[Why, ...] = (),
     ) -> None:  # fmt: skip
         """Report a milestone. ``since``: the instant that its time counts from; None for when the workload was first
         seen."""

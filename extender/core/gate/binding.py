@@ -13,7 +13,7 @@ from math import inf
 
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.causes import Holding, Releasing
-from extender.core.effects import Cause, Milestone
+from extender.core.effects import Milestone, RevokedFor
 from extender.core.events import BindArrived
 from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
@@ -261,7 +261,7 @@ class Bindings:
             self._revocations.run_out(workload, "the gang became complete too late to bind it in time", now)
             return None
         if (spoiled := self._spoiled(workload)) is not None:
-            return self._revocations.revoke(workload, spoiled, now, Cause.LAST_LOOK)
+            return self._revocations.revoke(workload, spoiled, now, RevokedFor.LAST_LOOK)
         last, since = self._last(workload), members.holds.first_arrived()
         release.wait_for(last if len(members.holds) > 1 else None)
         release.begin(members.continued or last, now)
@@ -302,7 +302,7 @@ class Bindings:
                 self._revocations.drop_too_few(workload, now)
                 return self.progress(workload, now)
             why = "none of the gang's Bindings was accepted"
-            return self._revocations.revoke(workload, why, now, Cause.BINDINGS_REFUSED, penalty=True)
+            return self._revocations.revoke(workload, why, now, RevokedFor.BINDINGS_REFUSED, penalty=True)
         whole = workload.min_member is None or workload.has_quorum(Stage.BOUND, (workload.members[uid].pod.identity,))
         return self._post(workload, uid, self._marks(workload, [uid])[uid], complete=whole)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from extender.core.causes import Refused, TurnedDown
-from extender.core.effects import Cause
+from extender.core.effects import RevokedFor
 from extender.core.events import FilterCalled
 from extender.core.explain.facts import Facts
 from extender.core.explain.telling import Reporter
@@ -87,7 +87,7 @@ class Refusals:
         caps = _caps(workload, [member]) + self._elsewhere(workload, member, candidates)
         why = f"kube-scheduler refused node {node} for pod {member.pod.name}"
         if not releasing:
-            self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
+            self._revocations.revoke(workload, why, now, RevokedFor.NODE_REFUSED)
         elif member.state not in (MemberState.BINDING, MemberState.UNKNOWN):
             self._outbox.answer_hold(workload, member, why)
             if workload.release.last == member.uid:
@@ -151,7 +151,7 @@ class Refusals:
             return None
         if until := queue.give_up(now, plan_s):
             return workload.wait_until(until)
-        return self._revocations.revoke(workload, why, now, Cause.PLAN_DEADLINE, penalty=True)
+        return self._revocations.revoke(workload, why, now, RevokedFor.PLAN_DEADLINE, penalty=True)
 
     def turned_down(self, workload: Workload, why: str, now: float) -> bool:
         """Revoke a plan that ran out of time if plugins refuse members of it, whose nodes then count as refused.
@@ -163,7 +163,7 @@ class Refusals:
         if not members:
             return False
         caps, words = _caps(workload, members), words_of(members[0].pod)
-        self._revocations.revoke(workload, f"{why}; kube-scheduler says: {words}", now, Cause.NODE_REFUSED)
+        self._revocations.revoke(workload, f"{why}; kube-scheduler says: {words}", now, RevokedFor.NODE_REFUSED)
         workload.retries.insist()
         self._remember(workload, caps, now)
         self._rest(workload, why, words, now)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.core.causes import Forgotten
-from extender.core.effects import DEADLINES, Cause, Evict, Milestone
+from extender.core.effects import DEADLINES, Evict, Milestone, RevokedFor
 from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.gate.steering import Steering
@@ -69,7 +69,7 @@ def needs(workload: Workload, slot: SlotKey) -> bool:
     )
 
 
-_STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
+_STOPS = (RevokedFor.JOB_SUSPENDED, RevokedFor.PREEMPTED)
 """Causes whose text says what happens to the workload."""
 
 
@@ -90,7 +90,7 @@ class Revocations:
     _steering: Steering
 
     def revoke(
-        self, workload: Workload, why: str, now: float, cause: Cause, *, penalty: bool = False, noted: bool = False
+        self, workload: Workload, why: str, now: float, cause: RevokedFor, *, penalty: bool = False, noted: bool = False
     ) -> None:
         """Revoke every promise: held binds fail, promised room becomes free, nominations are cleared.
 
@@ -122,7 +122,7 @@ class Revocations:
         self._say(workload, why, now, cause, noted=noted)
         self._store.mark_dirty(workload)
 
-    def _say(self, workload: Workload, why: str, now: float, cause: Cause, *, noted: bool) -> None:
+    def _say(self, workload: Workload, why: str, now: float, cause: RevokedFor, *, noted: bool) -> None:
         if workload.members.slots.lacking and not workload.has_bound_quorum:
             self._reporter.explain(workload, Forgotten(why), now)
             if cause in DEADLINES:
@@ -224,7 +224,7 @@ class Revocations:
         if not (promised or members.holds or members.slots.planned):
             return True
         if job is None or job.plan is None or not members.bound:
-            self.revoke(workload, text_of(why), now, Cause.NAMESPACE_DELETED)
+            self.revoke(workload, text_of(why), now, RevokedFor.NAMESPACE_DELETED)
             return True
         job.drop_slots([*members.slots.planned, *(member.pod.identity for member in promised)])
         for slot in list(members.slots.planned):
@@ -252,10 +252,10 @@ class Revocations:
         # A slot of an admitted job keeps its node for the next pod.
         if not (workload.admitted or workload.filling or started or workload.has_promised_quorum):
             why = "members were deleted, or more are asked for: too few have a node to start"
-            self.revoke(workload, why, now, Cause.MEMBER_LOST)
+            self.revoke(workload, why, now, RevokedFor.MEMBER_LOST)
 
     def revoke_newest(
-        self, node: str, now: float, why: str = "was taken by another pod", cause: Cause = Cause.ROOM_TAKEN
+        self, node: str, now: float, why: str = "was taken by another pod", cause: RevokedFor = RevokedFor.ROOM_TAKEN
     ) -> None:
         """Revoke the newest promises on a node whose room was taken by another pod, or that has less than before."""
         for owner, claim in reversed(list(self._claims.promised_on(node))):
@@ -272,7 +272,7 @@ class Revocations:
             else:
                 self._revoke_for(workload, owner, f"the room planned on node {node} {why}", now, cause)
 
-    def _revoke_for(self, workload: Workload, owner: Owner, why: str, now: float, cause: Cause) -> None:
+    def _revoke_for(self, workload: Workload, owner: Owner, why: str, now: float, cause: RevokedFor) -> None:
         """Revoke the plan because this owner has lost its node; only its own promise if its job's plan does not have
         it.
         """
@@ -304,8 +304,8 @@ class Revocations:
                 workload.unsettled[node] = None
             else:
                 why = f"node {node} {self._claims.why_closed(node, selection)}"
-                self._revoke_for(workload, owner, why, now, Cause.NODE_CHANGED)
-        self.revoke_newest(node, now, "is gone: the node has less than before", Cause.NODE_CHANGED)
+                self._revoke_for(workload, owner, why, now, RevokedFor.NODE_CHANGED)
+        self.revoke_newest(node, now, "is gone: the node has less than before", RevokedFor.NODE_CHANGED)
 
     def recheck(self, workload: Workload, member: Member) -> None:
         """Check a member's promise after its node selection changed: the pin of a revoked plan was written late."""
@@ -355,7 +355,7 @@ class Revocations:
         for member in workload.members.placed.values():
             if member.step is Step.FAILED and member.state is not MemberState.UNKNOWN:
                 why = f"pod {member.pod.name} could not be nominated or ungated while others were bound"
-                return self.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
+                return self.revoke(workload, why, now, RevokedFor.WRITE_FAILED, penalty=True)
 
     def _drop_unfit(self, workload: Workload, now: float) -> None:
         """Revoke promises on nodes that have changed, or that members are bound on without a promise."""
@@ -367,7 +367,7 @@ class Revocations:
                 if (unfit := claims.unfit(self._pod_of(workload, owner), node)) is None:
                     continue
                 if not self._in_doubt(workload, owner):
-                    self._revoke_for(workload, owner, unfit, now, Cause.NODE_CHANGED)
+                    self._revoke_for(workload, owner, unfit, now, RevokedFor.NODE_CHANGED)
         if (members.placed or members.slots.planned) and not meets_requirements(
             finish(siblings(workload)), claims.snapshot()
         ):
@@ -375,7 +375,7 @@ class Revocations:
                 "its members would not share the domain that they require: one is bound on another node than planned, "
                 "or the labels of a planned node have changed"
             )
-            self.revoke(workload, why, now, Cause.BOUND_ELSEWHERE)
+            self.revoke(workload, why, now, RevokedFor.BOUND_ELSEWHERE)
         if not workload.outcome_unknown:
             workload.unsettled.clear()
 
@@ -387,7 +387,7 @@ class Revocations:
         if workload.being_started:
             self.fail_held_binds(workload, why, now)
             return False
-        self.revoke(workload, why, now, Cause.HOLD_DEADLINE, penalty=True)
+        self.revoke(workload, why, now, RevokedFor.HOLD_DEADLINE, penalty=True)
         return True
 
     def fail_held_binds(self, workload: Workload, why: str, now: float) -> None:

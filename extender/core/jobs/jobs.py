@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
 from extender.core.causes import Carrier, Forgotten, Held, NameTaken, Placed, QueueStopped, Refused, Rests, Stopping
-from extender.core.effects import Cause, TryPod
+from extender.core.effects import RevokedFor, TryPod
 from extender.core.explain.facts import not_suspended
 from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
@@ -217,7 +217,7 @@ class Jobs:
         if started:
             record.dismiss()
             why = f"its job could not be started: {event.detail}"
-            self._revocations.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
+            self._revocations.revoke(workload, why, now, RevokedFor.WRITE_FAILED, penalty=True)
 
     def slot_filled(self, workload: Workload, now: float) -> None:
         """Record that a pod has filled a slot, which gives the missing ones more time."""
@@ -363,12 +363,12 @@ class Jobs:
         workload.bump_version()
         self._acts.suspend(workload, record, why, now, self._elastic.rest(workload.key))
         if not workload.releasing:
-            self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
+            self._revocations.revoke(workload, why, now, RevokedFor.JOB_SUSPENDED, penalty=True)
 
     def _end_stop(self, workload: Workload, record: JobRecord, now: float) -> None:
         """End a start, since the watch shows that Muster or another client has suspended the job."""
         noted = bool(record.stop)  # the history has it since the suspension was asked for
-        self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED, noted=noted)
+        self._revocations.revoke(workload, "its job is suspended", now, RevokedFor.JOB_SUSPENDED, noted=noted)
         record.end_stop(now)
         self._expect_nothing(workload)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extender.core.effects import Cause
+from extender.core.effects import RevokedFor
 from extender.core.gate.revocations import Revocations, needs
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims, ClaimState, SlotOf
@@ -167,7 +167,7 @@ class Upkeep:
         if lets_in(placed, view, [pod for pod, _ in placed]):
             return True
         why = tenant_conflict(placed, view) or "its nodes are no longer what its pods demand with regard to other pods"
-        self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
+        self._revocations.revoke(workload, why, now, RevokedFor.LAST_LOOK)
         return False
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str:

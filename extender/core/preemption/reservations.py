@@ -14,7 +14,7 @@ from typing import assert_never
 
 from extender.core.answers import Reserved
 from extender.core.causes import EvictionEnded, Lacks, Late, NoRoom, Preempting, Protected, Unwritten
-from extender.core.effects import Cause, Milestone, Reached, Reserve, Wake
+from extender.core.effects import Milestone, Reached, Reserve, RevokedFor, Wake
 from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
@@ -140,7 +140,7 @@ class VictimEviction:
             return
         self._room.unreserve_all(workload)
         if not workload.releasing:
-            self._revocations.revoke(workload, why, now, Cause.PREEMPTED)
+            self._revocations.revoke(workload, why, now, RevokedFor.PREEMPTED)
         self._revocations.evict_bound(workload, why)
 
 
