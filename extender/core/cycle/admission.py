@@ -204,10 +204,10 @@ class QueueAdmission:
             # A workload that goes before all others gets a turn whenever anything comes free: only the turn shows what
             # helps.
             return ANY_ROOM if workload.resumes else QuotaFor(queue.name, shape)
-        scopes = (EVERYBODY,) if queue is None else (EVERYBODY, queue.name)
-        for scope in scopes:
-            if self._shortfalls.lacks(Lack.ROOM, shape, scope):
-                return RoomFor(scope, shape)
+        if self._shortfalls.lacks(Lack.ROOM, shape, EVERYBODY):
+            return RoomFor(EVERYBODY, shape)
+        if queue is not None and self._shortfalls.lacks(Lack.ROOM, shape, queue.name):
+            return RoomFor(queue.name, shape)
         return ANY_ROOM
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape, line: Line) -> Steps[Plan | Refused | Changed]:

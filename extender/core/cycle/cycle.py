@@ -426,10 +426,13 @@ class Cycle:
         if not isinstance(outcome, Refused):
             return outcome
         workload.unadvise()
+        cause, reported = outcome.cause, workload.reason_state.cause
+        if isinstance(reported, Unplaced) and reported == cause:
+            cause = reported  # others of its shape have this very object: comparing it costs nothing
         # The shortfall of a workload with quota of its own does not apply to others of its shape.
         scope = f"{outcome.scope}/{workload.key}" if self._quotas.has_own(workload.key) else outcome.scope
-        self._shortfalls.cache(outcome.lack, shape, outcome.cause, scope, outcome.rests_on, outcome.waits_for)
-        return outcome.cause
+        self._shortfalls.cache(outcome.lack, shape, cause, scope, outcome.rests_on, outcome.waits_for)
+        return cause
 
     def _fallback(
         self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float

@@ -508,9 +508,11 @@ class Workload:
     @property
     def created(self) -> float:
         """When its job, else its PodGroup, else its first pod was created. A job that starts again keeps its place."""
-        first = self.members.first or self.members.slots.first or next((member.pod for member in self.members), None)
         seen = self.group if self.job is None else self.job.seen
-        return seen.created if seen is not None else first.created if first is not None else 0.0
+        if seen is not None:
+            return seen.created
+        first = self.members.first or self.members.slots.first or next((member.pod for member in self.members), None)
+        return 0.0 if first is None else first.created
 
     @property
     def member_nodes(self) -> list[str]:
