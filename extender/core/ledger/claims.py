@@ -110,14 +110,14 @@ class Claims:
     def set_node(self, node: Node) -> None:
         """Add a node or update its facts. Claims on it that were made before the node was seen are counted now."""
         self.changes += 1
-        before = self.nodes.get(node.name)
-        new = self._table.put(node)
-        self._take_fresh(node.name if new else "")
-        if new:
+        before = self._table.put(node)
+        self._take_fresh(node.name if before is None else "")
+        if before is None:
             for claim in self._on_node.get(node.name, {}).values():
                 self._take(claim, 1)
+        relabelled = before is None or before.labels != node.labels
         for follow in self.on_node:
-            follow(node.name, before is None or before.labels != node.labels)
+            follow(node.name, relabelled)
 
     def offer(self, node: str, amounts: Requests, what: str) -> None:
         """Add amounts to what the node lists. ``what``: who offers them, devices or volumes; they replace its earlier

@@ -279,21 +279,20 @@ class Table:
     def rows(self) -> dict[str, int]:
         return self._facts.rows
 
-    def put(self, node: Node) -> bool:
-        """Add a node or update its facts. Returns whether it is new: then all of it is free."""
+    def put(self, node: Node) -> Node | None:
+        """Add a node or update its facts. Returns the node as it was; None if it is new: then all of it is free."""
         self._own_all()
-        row = self.rows.get(node.name)
-        new = row is None
-        if row is None:
-            row = self._facts.append(node.name)
+        facts = self._facts
+        before = facts.nodes.get(node.name)
+        row = facts.append(node.name) if before is None else facts.rows[node.name]
         self._make_room((*node.allocatable, *self._offered_by(node.name)), row)
         # From here on neither array is replaced.
         self._mark(row)
-        if new:
+        if before is None:
             self.allocatable[:, row] = self.free[:, row] = 0
         self._list(row, node)
-        self._facts.note(row, node)
-        return new
+        facts.note(row, node)
+        return before
 
     def offer(self, name: str, amounts: Requests, what: str) -> bool:
         """Set the amounts that a node offers beside what it lists. Returns whether they have changed.

@@ -497,13 +497,15 @@ class Pending:
 
     def come(self, key: GroupKey, *, changed: bool) -> None:
         """Record that a workload waits. ``changed``: whether its request differs from before."""
-        if key not in self.keys:
+        new = key not in self.keys
+        if new:
             self._came += 1
             self.keys[key] = self._came
             self._limit.come(key, self._most)
-            self._park(key, ANY_ROOM)
         if changed:
             self.wake(Own(key))
+        elif new:
+            self._park(key, ANY_ROOM)
 
     def leave(self, key: GroupKey) -> GroupKey | None:
         """Record that a workload waits no longer. Returns the one that the namespace's limit lets in for it, if any."""
@@ -521,6 +523,9 @@ class Pending:
     def wake(self, cause: WakeCause) -> None:
         """Have the next cycle consider all pending workloads that wait for this cause."""
         match cause:
+            case Time(now):
+                while (at := self.next_time()) is not None and at <= now:
+                    self._rouse(cause, self._times[0][1])
             case Own():
                 if cause.recompute and (workload := self._store.workloads.get(cause.key)) is not None:
                     workload.bump_version()
@@ -531,9 +536,6 @@ class Pending:
             case RoomFor() | QuotaFor():
                 places = [*self._parked[RoomFor]] if cause == EVERY_ROOM else [cause]
                 self._rouse(cause, *(key for place in places for key in self.parked(place)))
-            case Time(now):
-                while (at := self.next_time()) is not None and at <= now:
-                    self._rouse(cause, self._times[0][1])
             case Nodes():
                 self._changes.nodes = True
             case Config(namespace):

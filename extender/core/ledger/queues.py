@@ -15,6 +15,7 @@ from typing import NamedTuple
 from extender.core.causes import Missing, QueueInactive, QueueMissing, QueueStopped, Unusable
 from extender.core.events import QueueGone, QueueSeen
 from extender.core.ledger.store import Namespaces
+from policies.model import Requests
 from policies.model.constraints import selects
 from policies.model.queues import (
     VOLCANO,
@@ -110,7 +111,9 @@ class Queues:
     def __init__(self, namespaces: Namespaces | None = None) -> None:
         self.seen: dict[ObjectKey, QueueSeen] = {}
         self._namespaces = namespaces or Namespaces()
-        self.total: Mapping[str, int] = {}
+        self.total = Counter[str]()
+        self._of_nodes: dict[str, Requests] = {}
+        """The allocatable amounts of each node."""
         self.stale = False
         self.builds = 0
         self.snapshot = QueueSnapshot()
@@ -123,10 +126,18 @@ class Queues:
         quota."""
         return self.snapshot.in_force[name.startswith(VOLCANO)]
 
-    def share(self, total: Mapping[str, int]) -> None:
-        """Set the allocatable amounts of all nodes."""
-        self.stale |= self.snapshot.in_force[1] and total != self.total
-        self.total = total
+    def count_node(self, name: str, allocatable: Requests) -> None:
+        """Count the allocatable amounts of a node that was added or changed. Of a deleted node there are none."""
+        before = self._of_nodes.pop(name, ())
+        if allocatable:
+            self._of_nodes[name] = allocatable
+        if before == allocatable:
+            return
+        for resource, amount in before:
+            self.total[resource] -= amount
+        for resource, amount in allocatable:
+            self.total[resource] += amount
+        self.stale |= self.snapshot.in_force[1]
 
     def relabelled(self) -> None:
         """Note that the labels of a namespace have changed."""
@@ -144,7 +155,7 @@ class Queues:
 
     def rebuild(self) -> QueueDiff:
         """Build the snapshot from all recorded objects. Returns what has changed."""
-        events = _drawn(self.seen, self.total)
+        events = _drawn(self.seen, +self.total)
         things = [event.object for event in events.values()]
         flavors = {thing.name: thing for thing in things if isinstance(thing, ResourceFlavor)}
         queues = {thing.name: thing for thing in things if isinstance(thing, ClusterQueue)}
@@ -175,7 +186,7 @@ class Queues:
 
         ``more``: amounts of nodes in addition to those there are.
         """
-        total = dict(Counter(self.total) + Counter(more))
+        total = self.total + Counter(more)
         events = _drawn(self.seen | {key_of(thing): QueueSeen(thing) for thing in things}, total)
         queues = {thing.name: thing for event in events.values() if isinstance(thing := event.object, ClusterQueue)}
         cohorts = [thing for event in events.values() if isinstance(thing := event.object, Cohort)]

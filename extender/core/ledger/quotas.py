@@ -567,9 +567,6 @@ class Quotas:
         self.counted: dict[GroupKey, None] = {}
         """Workloads whose pods have no node but count quota (``unseen_of``)."""
         self._state_changes = 0
-        self._has: dict[str, Requests] = {}
-        """The allocatable amounts of each node."""
-        self._total: Counter[str] = Counter()
 
     @property
     def version(self) -> int:
@@ -838,13 +835,7 @@ class Quotas:
     def node_changed(self, name: str) -> None:
         """Count the allocatable amounts of a node that was added, changed or deleted."""
         node = self._claims.nodes.get(name)
-        for resource, amount in self._has.pop(name, ()):
-            self._total[resource] -= amount
-        if node is not None:
-            self._has[name] = node.allocatable
-            for resource, amount in node.allocatable:
-                self._total[resource] += amount
-        self.queues.share({resource: amount for resource, amount in self._total.items() if amount > 0})
+        self.queues.count_node(name, () if node is None else node.allocatable)
 
     def node_seen(self, node: str) -> None:
         """Count gangs with pods on the node again: its labels, and so their flavors, may have changed."""

@@ -3,7 +3,6 @@ to."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -117,10 +116,8 @@ class Queueing:
                     self._queues.note(event, 0.0)
                 case NamespaceSeen():
                     self._namespaces.note(event)
-        total: Counter[str] = Counter()
         for node in nodes:
-            total.update(dict(node.allocatable))
-        self._queues.share(total)
+            self._queues.count_node(node.name, node.allocatable)
         self._queues.rebuild()
         for job in arrivals:
             if job.queue and (why := self._queues.route(job.namespace, job.queue).why) is not None:
