@@ -249,7 +249,7 @@ class Settings(FromFile):
         60.0,
         ge=0,
         le=86_400,
-        description="How often the expected starts of waiting workloads are worked out. 0: never.",
+        description="How often, at most, the expected starts of waiting workloads are worked out. 0: never.",
     )
     pod_trials: bool = Field(
         default=True,

@@ -103,7 +103,7 @@ class Limits:
     known.
     ``overrun_s``: how long a workload that declares so runs on after its expected end where room is reserved for
     another one; infinite: it is never ended.
-    ``forecast_s``: how often the expected starts of waiting workloads are computed; infinite for never.
+    ``forecast_s``: the shortest time between two forecasts of the starts of waiting workloads; infinite: there is none.
     ``clique_of_domains``: whether pods of a ComputeDomain that name no topology require a clique.
     """
 

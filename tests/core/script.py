@@ -47,6 +47,7 @@ from policies.model import Node, Pod, PodGroup, Stamp
 from policies.model.levels import LevelKey
 from policies.model.mentions import full
 from tests.builders import key
+from tests.core.forecasts import outdated
 from tests.core.invariants import validate
 
 
@@ -91,6 +92,7 @@ class Script:
         self._fed += 1
         if self._fed % self._checked == 0:
             validate(self.core.state)
+            assert not [*outdated(self.core, self.now)]
         self.effects += effects
         for effect in effects:
             self._note(effect)

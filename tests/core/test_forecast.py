@@ -16,7 +16,7 @@ from extender.observe.views import view
 from policies.model import EvictionTerms, Pod, RunTerms, Topology
 from policies.model.queues import LocalQueue, QueueObject, Strategy
 from policies.quota.history import Sampling
-from tests.builders import cluster, gang, key
+from tests.builders import cluster, gang, key, single
 from tests.core.backfilling import Backlog
 from tests.core.queues import cluster_queue, flavor, in_queue, show
 from tests.core.script import Script
@@ -263,6 +263,73 @@ def test_objects_name_another_start_seldom(later_s: float, start: float, *, chan
     expectations.renew({key("next"): now}, {})
     assert expectations.of[key("next")] is now
     assert expectations.stated[key("next")] is (now if changes else before)
+
+
+def test_a_forecast_is_not_made_again_while_nothing_changes() -> None:
+    """No cycle runs for it, however many wait. After a change one runs, a minute after the last one."""
+    script = Backlog(*cluster("a: 2x8"), limits=ON)
+    running = script.start("first", 2, 10_000)
+    for number in range(20):
+        script.wait(f"next-{number}", 1, 1000)
+    script.advance(121)
+    passes, starts = script.core.passes, script.core.state.expectations.of
+    assert len(starts) == 20
+    script.advance(3600)
+    assert script.core.passes == passes
+    assert script.core.state.expectations.of is starts
+    for pod in running:
+        script.change(script.pods[pod.uid], run=RunTerms(20_000))
+    script.advance(0.1)
+    assert script.core.passes[0] == passes[0] + 1
+    assert expected(script, "next-0") == pytest.approx(20_000 - 3721, abs=20)
+
+
+def test_an_end_that_does_not_come_moves_the_starts_after_it() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    script.start("first", 1, 1000)
+    script.wait("next", 1, 500)
+    script.advance(121)
+    assert expected(script, "next") == pytest.approx(1000 - 121, abs=10)
+    script.advance(880)
+    assert expected(script, "next") == pytest.approx(60, abs=10)
+
+
+def test_a_start_moves_with_the_time_until_the_run_before_it_begins() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=replace(ON, forecast_s=5))
+    first = script.wait("first", 1, 1000)
+    script.wait("next", 1, 500)
+    for _ in range(3):
+        script.advance(5)
+        assert expected(script, "next") == pytest.approx(1000, abs=5)
+    script.run(first)
+    script.advance(100)
+    assert expected(script, "next") == pytest.approx(900, abs=5)
+
+
+def test_the_end_of_a_pod_in_no_gang_counts_from_its_begin() -> None:
+    alone = single("alone", gpus=8, node="a-0", run=RunTerms(1000))
+    script = Backlog(*cluster("a: 1x8"), alone, limits=ON)
+    script.wait("next", 1, 500)
+    script.advance(61)
+    assert expected(script, "next") == pytest.approx(1000, abs=61)
+    script.change(alone, began=script.now - 600)
+    script.advance(61)
+    assert expected(script, "next") == pytest.approx(400 - 61, abs=5)
+
+
+def test_what_objects_name_follows_when_the_wait_has_become_short() -> None:
+    """The start has moved by 5 minutes: less than a tenth of the wait at first."""
+    script = Backlog(*cluster("a: 1x8"), limits=ON)
+    running = script.start("first", 1, 10_000)
+    script.wait("next", 1, 500)
+    script.advance(121)
+    stated = script.core.state.expectations.stated
+    assert stated[key("next")].start == pytest.approx(11_000, abs=5)
+    script.change(script.pods[running[0].uid], run=RunTerms(10_300))
+    script.advance(61)
+    assert script.core.state.expectations.stated[key("next")].start == pytest.approx(11_000, abs=5)
+    script.advance(7200)
+    assert script.core.state.expectations.stated[key("next")].start == pytest.approx(11_300, abs=5)
 
 
 @given(

@@ -13,6 +13,7 @@ from extender.runtime.compare import Difference
 from extender.runtime.quarantine import Source
 from policies.model import Pod
 from policies.model.queues import QueueObject
+from tests.core.forecasts import outdated
 from tests.simulation.batch_plan import JOB_MOMENTS
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.checkpoints import save
@@ -252,6 +253,9 @@ class Run:
             raise BrokenPromiseError(complaint)
         if drift := self.checks.look():
             self._drifted(drift)
+        if self.world.extender is not None:
+            for complaint in outdated(self.world.extender.core, self.world.clock.now):
+                raise BrokenPromiseError(complaint)
 
     def _drifted(self, drift: list[Difference]) -> None:
         raise BrokenPromiseError(f"the self-check finds drift: {'; '.join(map(str, drift))}")

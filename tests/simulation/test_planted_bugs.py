@@ -320,6 +320,8 @@ FOUND: list[tuple[Plant, int, str]] = [
     (backfill.reservations_forgotten_at_a_restart, 3000004, "has Reservation.*, and is to have"),
     (backfill.room_that_comes_free_is_not_kept, 3000004, "may go to .*, where .* is kept|was to start by"),
     (backfill.workloads_are_ended_as_soon_as_they_overrun, 3000031, "is ended because it overruns after"),
+    (backfill.forecasts_stay_when_something_has_changed, 3000000, "the forecast of .* was not renewed"),
+    (backfill.forecasts_stay_when_an_end_has_not_come, 3000025, "the forecast of .* was not renewed"),
     (storage.volumes_are_not_counted, 2000001, "claims of .* are promised"),
     (storage.nodes_that_kube_scheduler_has_chosen_ignored, 2000005, _HELD_ELSEWHERE),
     (storage.capacities_unheard, 2000004, _VOLUMES_MADE),

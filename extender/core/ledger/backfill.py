@@ -17,7 +17,7 @@ from math import inf
 
 from extender.core.causes import RoomReserved, RoomReservedForOthers
 from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner, SlotOf
-from extender.core.ledger.durations import Durations
+from extender.core.ledger.durations import Durations, End
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Process
 from extender.core.limits import Limits
@@ -124,6 +124,7 @@ class Backfills:
     def begin(self, key: GroupKey, reservation: Backfill, now: float) -> None:
         """Reserve the room, in place of an earlier reservation of the workload."""
         self.of[key], self.used = reservation, True
+        self._claims.note_change()
         if any(map(self._is_lost, reservation.rooms)):
             self.invalid[key] = None  # a node has gone since the room was found, or while no process ran
         self._moved |= dict.fromkeys(reservation.rooms)
@@ -137,6 +138,7 @@ class Backfills:
         self.improvable.pop(key, None)
         if (reservation := self.of.pop(key, None)) is None:
             return None
+        self._claims.note_change()
         self._moved |= dict.fromkeys(reservation.rooms)
         if not self.of:
             self._moved.clear()
@@ -151,7 +153,7 @@ class Backfills:
         if (reservation := self.of.get(workload.key)) is not None:
             end, nodes = self.end_of(workload.key, reservation), list(reservation.rooms)
         elif workload.began is not None:
-            end, nodes = self._end_of(workload, now), workload.member_nodes
+            end, nodes = _instant(self._end_of(workload, now)), workload.member_nodes
         else:
             return
         self._moved |= {
@@ -379,17 +381,19 @@ class Backfills:
         return min(self._relied_on.values(), default=inf)
 
     def ends_at(self, owner: Owner, claim: Claim, now: float) -> float:
-        """When the claim is expected to end, by the core's clock; infinite where it is not known.
+        """When the claim is expected to end, by the core's clock; infinite where it is not known."""
+        return _instant(self.end_of_claim(owner, claim, now))
 
-        The end of a victim is infinite, too: its room is for its preemptor, and no reservation can get it.
+    def end_of_claim(self, owner: Owner, claim: Claim, now: float) -> End | None:
+        """The expected end of the claim; None where it is not known.
+
+        The end of a victim is not known, too: its room is for its preemptor, and no reservation can get it.
         """
-        key = claim.workload
-        if key is not None:
-            workload = self._workloads.get(key)
-            return inf if workload is None else self._end_of(workload, now)
+        if claim.workload is not None:
+            workload = self._workloads.get(claim.workload)
+            return None if workload is None else self._end_of(workload, now)
         pod = self._pods.get(owner) if isinstance(owner, str) else None
-        end = None if pod is None else self._durations.end_of_pod(pod, now)
-        return inf if end is None else end.at
+        return None if pod is None else self._durations.end_of_pod(pod, now)
 
     def lane(self, workload: Workload) -> tuple[object, ...]:
         """Return the part of a shape that separates workloads by the reserved room that they may use.
@@ -402,14 +406,18 @@ class Backfills:
         step = None if duration is None else math.ceil(math.log2(max(duration.seconds, 1.0)) * _STEPS)
         return "reserved", workload.key if workload.key in self.of else None, step
 
-    def _end_of(self, workload: Workload, now: float) -> float:
+    def _end_of(self, workload: Workload, now: float) -> End | None:
         """When the workload is expected to end; one whose pods have yet to be bound is taken to begin now."""
         if workload.key in self._preemptions.leaving:
-            return inf
-        if (end := self._durations.end(workload, now)) is not None:
-            return end.at
-        duration = self._durations.of(workload) if workload.began is None else None
-        return inf if duration is None else now + duration.seconds
+            return None
+        if workload.began is not None:
+            return self._durations.end(workload, now)
+        duration = self._durations.of(workload)
+        return None if duration is None else End(now + duration.seconds, duration, has_begun=False)
+
+
+def _instant(end: End | None) -> float:
+    return inf if end is None else end.at
 
 
 _ROUNDING_S = 1e-3

@@ -84,7 +84,8 @@ class Claims:
     """Free amounts per node, kept up to date claim by claim.
 
     ``levels``: topology levels, nearest first; empty to detect them. ``configured``: their labels.
-    ``changes``: a counter that grows whenever room changes hands or a node changes.
+    ``changes``: a counter that grows whenever room changes hands, a node changes, a reservation begins or ends, or the
+    expected end of a claim moves.
     """
 
     def __init__(self, levels: tuple[LevelKey, ...] = ()) -> None:
@@ -220,7 +221,7 @@ class Claims:
         return claim
 
     def note_change(self) -> None:
-        """Count a change: the expected end of a claim has moved."""
+        """Count a change of when room comes free, or of whom it is reserved for."""
         self.changes += 1
 
     def promised_on(self, node: str) -> Iterator[tuple[Owner, Claim]]:

@@ -27,11 +27,13 @@ class End(NamedTuple):
     """The expected end of a run.
 
     ``at``: by the core's clock, always in the future.
+    ``has_begun``: False for a run that is taken to begin now, so that its end moves with the time.
     ``overruns``: whether an earlier expected end has passed.
     """
 
     at: float
     duration: Duration
+    has_begun: bool = True
     overruns: bool = False
 
 
@@ -82,7 +84,7 @@ class Durations:
         if pod.began is not None:
             return self._end(pod.began, self.of_pod(pod), pod.run.deadline_s, now)
         duration = self.of_pod(pod)
-        return None if duration is None else End(now + duration.seconds, duration)
+        return None if duration is None else End(now + duration.seconds, duration, has_begun=False)
 
     def follow(self, workload: Workload, now: float) -> None:
         """Follow a workload that was settled: begin its run, or count it when it has ended."""

@@ -74,8 +74,8 @@ class Expectations:
         self.on_change: tuple[Callable[[GroupKey], None], ...] = ()
         """Called with each workload that has another expected start than before, by more than its ``as_of``."""
 
-    def renew(self, expectations: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> None:
-        """Replace all earlier expectations by these."""
+    def renew(self, expectations: dict[GroupKey, Expectation], unknown: dict[GroupKey, None]) -> float:
+        """Replace all earlier expectations by these. Returns when the same ones would change what is stated."""
         before = self.of
         self.of = {key: expected for key, expected in expectations.items() if self._may_have_one(key)}
         self.unknown = {key: None for key in unknown if self._may_have_one(key)}
@@ -86,6 +86,7 @@ class Expectations:
             if _start(before.get(key)) != _start(self.of.get(key)):
                 for follow in self.on_change:
                     follow(key)
+        return min((_moves_at(self.stated[key], expected) for key, expected in self.of.items()), default=math.inf)
 
     def forget(self, key: GroupKey) -> None:
         """Forget when the workload is expected to start, until the next play. It still counts for the error."""
@@ -125,7 +126,13 @@ def _start(expected: Expectation | None) -> tuple[int, GroupKey | None, str] | N
 
 def _stated(before: Expectation | None, now: Expectation) -> Expectation:
     """Return the expectation for objects, where ``before`` was written on them until now."""
-    if before is None or now.as_of - before.as_of < _MOVES_S:
-        return before or now
+    return now if before is None or _moves_at(before, now) <= now.as_of else before
+
+
+def _moves_at(before: Expectation, now: Expectation) -> float:
+    """The first instant at which objects name this start instead of the one ``before``; infinite if none does.
+
+    The wait gets shorter with the time, and the start has moved by a larger part of it.
+    """
     moved = abs(now.start - before.start)
-    return now if moved > max(_MOVES_S, (now.start - now.as_of) * _MOVES_BY) else before
+    return max(before.as_of + _MOVES_S, now.start - moved / _MOVES_BY) if moved > _MOVES_S else math.inf

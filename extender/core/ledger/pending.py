@@ -473,11 +473,13 @@ class Pending:
 
     ``keys``: workloads with slots that have no node and no promise of one, numbered in the order in which they came.
     ``due``: the workloads of the next cycle, and why; in each namespace at most ``limits.waiting``.
+    ``version``: grows whenever a workload comes, leaves, is woken or is parked after a turn.
     """
 
     def __init__(self, limits: Limits, store: Store, changes: Changes) -> None:
         self.keys: dict[GroupKey, int] = {}
         self.due: dict[GroupKey, WakeCause] = {}
+        self.version = 0
         self._store = store
         self._changes = changes
         self._came = 0
@@ -512,6 +514,7 @@ class Pending:
         self._unpark(key)
         if self.keys.pop(key, None) is not None:
             self._left[key] = None
+            self.version += 1
         self.due.pop(key, None)
         return self._limit.leave(key)
 
@@ -611,12 +614,14 @@ class Pending:
         for key in keys:
             if key in self.keys:
                 self._unpark(key)
+                self.version += 1
                 if key not in self.due or self.is_due_for_shape(key):
                     self.due[key] = cause
 
     def _park(self, key: GroupKey, *wake_on: WakeOn) -> None:
         if key in self._wake_on:
             self._unpark(key)
+        self.version += 1
         self._wake_on[key] = wake_on
         for cause in wake_on:
             self._parked[type(cause)].setdefault(cause, {})[key] = None

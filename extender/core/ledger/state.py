@@ -166,9 +166,14 @@ class Consequences:
     def note_end(self, pod: Pod, old: Pod | None) -> None:
         """Update reservations, and the reasons that name when room comes free, if the expected end of the pod has
         changed."""
-        if pod.node and old is not None and (old.began, old.run) != (pod.began, pod.run):
+        if old is None:
+            return
+        # The end of a member is that of its workload, which is settled.
+        rests_on = (old.node, old.began, old.run), (pod.node, pod.began, pod.run)
+        if pod.group_key is None and pod.node and rests_on[0] != rests_on[1]:
             self._backfills.note_end(pod.node)
-        if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
+            self._claims.note_change()
+        if (old.ends, old.deleting) != (pod.ends, pod.deleting):
             self._changes.room_taken = True
             self._claims.note_change()
 

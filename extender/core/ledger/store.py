@@ -112,6 +112,7 @@ class Store:
     """Pods, groups and workloads as last seen.
 
     ``dirty``: workloads to be settled before the event ends; empty between events.
+    ``version``: grows whenever something has happened to a workload, so that it is marked dirty.
 
     The store records, and then calls what ``extender.core.ledger.state`` lists. ``on_put`` gets the pod as it is and as
     it was; ``on_drop`` gets the pod.
@@ -124,6 +125,7 @@ class Store:
         self.workloads: dict[GroupKey, Workload] = {}
         self.groups: dict[tuple[GroupKey, Dialect], PodGroup] = {}
         self.dirty: dict[GroupKey, None] = {}
+        self.version = 0
         self.bound_by_us: dict[str, Binding] = {}
         """The pods that Muster has bound and the watch has yet to confirm."""
         self.on_put: tuple[Callable[[Pod, Pod | None], None], ...] = ()
@@ -196,11 +198,13 @@ class Store:
     def mark_dirty(self, workload: Workload) -> None:
         """Have the workload settled before the event ends. ``Pending.wake`` is for the next cycle."""
         self.dirty[workload.key] = None
+        self.version += 1
 
     def mark_keys_dirty(self, keys: Iterable[GroupKey]) -> None:
         """Have the workloads of these names settled before the event ends. Unknown names are passed over."""
         for key in keys:
             self.dirty[key] = None
+            self.version += 1
 
     def settled(self, key: GroupKey) -> None:
         """Record that the workload was settled."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from extender.core.ledger.backfill import Backfill, Backfills
 from extender.core.ledger.claims import Claims, ClaimState
+from extender.core.ledger.durations import End
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits
 from extender.core.queue.demands import Demands, QuotaRequest
@@ -48,11 +49,13 @@ class InOrder:
     ``at``: the instants, by the core's clock; infinite if unknown.
     ``keys``: the workloads; None for single pods.
     ``known``: how many ends come at an instant that is known; these are the first ones.
+    ``moves``: whether one of them is that of a run that has yet to begin, and so moves with the time.
     """
 
     at: NDArray[np.float64]
     keys: Sequence[GroupKey | None]
     known: int
+    moves: bool
     view: Snapshot
     _bounds: Sequence[int]
     _parts: NDArray[np.int64]
@@ -77,6 +80,7 @@ class _Ends:
         self._view = view
         self._at, self._began = array("d"), array("d")
         self._keys: list[GroupKey | None] = []
+        self._moves = False
         self._kinds: dict[Requests, int] = {}
         self._of, self._rows, self._kind_of = array("q"), array("q"), array("q")
         """The number of the end, the row of the node, and the kind of requests, of each entry."""
@@ -87,6 +91,13 @@ class _Ends:
         self._began.append(began)
         self._keys.append(key)
         return len(self._keys) - 1
+
+    def expect(self, end: End | None, began: float, key: GroupKey | None) -> int:
+        """Add the expected end of a claim, as ``end`` does; None: it is not known."""
+        if end is None:
+            return self.end(inf, began, key)
+        self._moves |= not end.has_begun
+        return self.end(end.at, began, key)
 
     def give_back(self, number: int, node: str, requests: Requests) -> None:
         """Add what the end of that number gives back on the node."""
@@ -107,7 +118,7 @@ class _Ends:
         keys = [self._keys[number] for number in order.tolist()]
         yield len(at) // _SORTED
         bounds, parts = yield from self._parts(place)
-        return InOrder(at[order], keys, int(np.isfinite(at).sum()), self._view, bounds, parts)
+        return InOrder(at[order], keys, int(np.isfinite(at).sum()), self._moves, self._view, bounds, parts)
 
     def _parts(self, place: NDArray[np.intp]) -> Steps[tuple[Sequence[int], NDArray[np.int64]]]:
         """Return what is given back, by one end after the other. ``place``: that of each end, by its number.
@@ -205,7 +216,8 @@ class Endings:
             if (number := numbers.get(of)) is None:
                 workload = None if claim.workload is None else self._workloads.get(claim.workload)
                 began = -inf if workload is None else inf if workload.began is None else workload.began
-                number = numbers[of] = ends.end(self._backfills.ends_at(owner, claim, now), began, claim.workload)
+                end = self._backfills.end_of_claim(owner, claim, now)
+                number = numbers[of] = ends.expect(end, began, claim.workload)
             ends.give_back(number, claim.node, claim.requests)
         return (yield from ends.in_order())
 

@@ -4,6 +4,9 @@ Running workloads end when they are expected to; several ends are taken as one i
 workloads start as far as they have quota and room, in the order of the cycle: ``Line`` gives each its turn. Room for
 pods is only counted, and not planned: affinity and spread between pods are left out. A start that depends on an unknown
 end has no expectation.
+
+A play is repeated only if it may have another outcome: something that it reads has changed, or an instant has passed at
+which it counts on something.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from extender.core.ledger.expectations import Expectation, Expectations, Foresee
 from extender.core.ledger.pending import Entry, Pending, Turn, Turns
 from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Store
 from extender.core.limits import Limits
 from extender.core.queue.demands import QuotaRequest
 from extender.core.queue.endings import Endings, InOrder
@@ -119,12 +123,28 @@ class _Start:
     usage: Usage
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The outcome of a play.
+
+    ``waiting``: how many workloads waited in it.
+    ``unknown``: the workloads whose start depends on an unknown end.
+    ``valid_until``: until when a play has the same outcome, as long as nothing changes; minus infinity if it moves with
+    the time.
+    """
+
+    waiting: int
+    expectations: dict[GroupKey, Expectation]
+    unknown: dict[GroupKey, None]
+    valid_until: float
+
+
 @dataclass(eq=False)
 class Forecast:
-    """``review`` plays the queue once every ``forecast_s``, in steps."""
+    """``review`` plays the queue, in steps, if the last play is outdated: once in ``forecast_s`` at most."""
 
     _limits: Limits
-    _workloads: Mapping[GroupKey, Workload]
+    _store: Store
     _claims: Claims
     _quotas: Quotas
     _durations: Durations
@@ -135,26 +155,47 @@ class Forecast:
     _turns: Turns
 
     def __post_init__(self) -> None:
-        self._due = 0.0
+        self._rested_at = 0.0
+        """The instant from which on the queue may be played again."""
+        self._played = -1, inf
+        """The version of what the last play read, and until when it is valid by time alone."""
         self._idle = True
         """Whether nothing waited the last time. What comes first then gets its expectation in the same cycle."""
 
     def due(self) -> float | None:
-        """When the queue is played next, if ever."""
-        return self._due if self._limits.forecast_s < inf else None
+        """When the queue is played next if nothing changes until then; None if never."""
+        never = self._limits.forecast_s == inf or self.valid_until == inf
+        return None if never else max(self._rested_at, self.valid_until)
+
+    @property
+    def valid_until(self) -> float:
+        """Until when the last play is valid; minus infinity if something that it read has changed."""
+        version, until = self._played
+        return until if version == self.version else -inf
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every change of what a play reads."""
+        of_queues = self._quotas.version + self._durations.version
+        return self._store.version + self._pending.version + self._claims.changes + of_queues
 
     def review(self, now: float) -> Steps[None]:
-        """Play the queue if it is time. Each waiting workload has its expectation then, or none."""
+        """Play the queue if it is due. Each waiting workload has its expectation then, or none."""
         if (due := self.due()) is None or (now < due and not self._idle):
             return
-        self._due = now + self._limits.forecast_s
+        self._rested_at, version = now + self._limits.forecast_s, self.version
+        played = yield from self.play(now)
+        self._idle = not played.waiting
+        restated_at = self._expectations.renew(played.expectations, played.unknown)
+        self._played = version, min(played.valid_until, restated_at)
+
+    def play(self, now: float) -> Steps[Played]:
+        """Play the queue from this instant on. A question, not an event."""
         try:
             waiting = yield from self._in_line()
         except PolicyError:
             waiting = []  # the turns of the workloads say so
-        self._idle = not waiting
-        expectations, unknown = (yield from self._play(waiting, now)) if waiting else ({}, {})
-        self._expectations.renew(expectations, unknown)
+        return (yield from self._play(waiting, now)) if waiting else Played(0, {}, {}, inf)
 
     def _in_line(self) -> Steps[list[_Waiting]]:
         """The first workloads of each queue that lack room or quota or wait behind one that does.
@@ -165,7 +206,7 @@ class Forecast:
         queues: dict[str, list[Entry]] = {}
         for key, number in list(self._pending.keys.items()):
             yield _LOOK
-            workload = self._workloads.get(key)
+            workload = self._store.workloads.get(key)
             if (
                 workload is None
                 or workload.current_demand is None
@@ -212,17 +253,14 @@ class Forecast:
             kind.waiting.append(waiter)
         return list(known.values())
 
-    def _play(
-        self, waiting: list[_Waiting], now: float
-    ) -> Steps[tuple[dict[GroupKey, Expectation], dict[GroupKey, None]]]:
-        """Return the expectations, and the workloads whose start depends on an unknown end."""
+    def _play(self, waiting: list[_Waiting], now: float) -> Steps[Played]:
         snapshot = self._quotas.queues.snapshot
         kinds = yield from self._kinds(waiting, snapshot)
         endings = yield from self._endings.in_order(None, now)
         yield _STEP
-        course = _Course(kinds, endings, self._quotas, self._backfills, self._claims, self._turns, self._rank_of)
+        course = _Course(kinds, endings, self._quotas, self._backfills, self._claims, self._turns, self._rank_of, now)
         expectations: dict[GroupKey, Expectation] = {}
-        for instant, last in course.instants(now):
+        for instant, last in course.instants():
             yield _STEP
             for started in (yield from course.start_some(instant)):
                 if (reservation := self._backfills.of.get(started.workload.key)) is not None:
@@ -236,16 +274,17 @@ class Forecast:
             if not any(kind.waiting for kind in kinds):
                 break
         left = (waiter.workload.key for kind in kinds for waiter in kind.waiting)
-        return expectations, dict.fromkeys(left if course.has_unknown_ends else ())
+        unknown = dict.fromkeys(left if course.has_unknown_ends else ())
+        return Played(len(waiting), expectations, unknown, course.valid_until)
 
     def _rank_of(self, tree: QuotaTree) -> Rank | None:
         """The order of shares between the queues of the tree; None if shares do not count."""
         if (between := self._turns.between) is None:
             return None
-        return between.rank(tree, requested(self._workloads, self._quotas, self._pending))
+        return between.rank(tree, requested(self._store.workloads, self._quotas, self._pending))
 
     def _rests_on(self, key: GroupKey | None) -> str:
-        workload = None if key is None else self._workloads.get(key)
+        workload = None if key is None else self._store.workloads.get(key)
         duration = None if workload is None else self._durations.of(workload)
         return "" if duration is None else str(duration)
 
@@ -282,7 +321,9 @@ class _Course:
         claims: Claims,
         turns: Turns,
         rank_of: Callable[[QuotaTree], Rank | None],
+        now: float,
     ) -> None:
+        self._now = now
         self._kinds = kinds
         self._of = {waiter.workload.key: (waiter, kind) for kind in kinds for waiter in kind.waiting}
         self._view = view = ordered.view
@@ -313,9 +354,15 @@ class _Course:
         """A heap of the ends of what started in the play."""
         self._started = 0
         self.has_unknown_ends = ordered.known < len(ordered.keys)
+        begins = (reservation.start_by for reservation in backfills.of.values() if reservation.start_by > now)
+        self.valid_until = -inf if ordered.moves else min(begins, default=inf)
+        """As in ``Played``."""
+        if ordered.known:
+            self.valid_until = min(self.valid_until, float(ordered.at[0]))
 
-    def instants(self, now: float) -> Iterator[tuple[float, GroupKey | None]]:
+    def instants(self) -> Iterator[tuple[float, GroupKey | None]]:
         """Yield the present, then each instant at which something ends, with the workload whose end comes last."""
+        now = self._now
         yield now, None
         known, at = self._ordered.known, self._ordered.at
         done = 0
@@ -458,6 +505,8 @@ class _Course:
         if waiter.runs_s == inf:
             self.has_unknown_ends = True
             return
+        if instant <= self._now:
+            self.valid_until = -inf  # its end comes later, the later it starts
         self._started += 1
         start = _Start(waiter.workload.key, taken, waiter.queue, usage)
         heapq.heappush(self._ends, (instant + waiter.runs_s, self._started, start))

@@ -9,6 +9,7 @@ import pytest
 from extender.core.cycle.backfill import Backfilling
 from extender.core.ledger.backfill import Backfills
 from extender.core.lifecycle import Lifecycle
+from extender.core.queue.forecast import Forecast
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey
 
@@ -56,3 +57,18 @@ def reservations_for_members_beyond_the_minimum(patch: pytest.MonkeyPatch) -> No
         return workload.demand is None or workload.demand.trouble is None
 
     patch.setattr(Backfilling, "_waits", waits)
+
+
+def forecasts_stay_when_something_has_changed(patch: pytest.MonkeyPatch) -> None:
+    """Only the time ends them."""
+    patch.setattr(Forecast, "version", 0)
+
+
+def forecasts_stay_when_an_end_has_not_come(patch: pytest.MonkeyPatch) -> None:
+    """Only changes end them."""
+
+    def valid_until(self: Forecast) -> float:
+        return inf if real(self) > -inf else -inf
+
+    real = vars(Forecast)["valid_until"].fget
+    patch.setattr(Forecast, "valid_until", property(valid_until))
