@@ -77,7 +77,7 @@ class Claims:
         self._now = now
         self._new.clear()
         self.releases.begin_event(now)
-        self._lapse()
+        self._lapse(event)
         self.seats.hear(event, now)
         match event:
             case BindArrived(call, uid):
@@ -346,12 +346,16 @@ class Claims:
         if self.doubts.end(uid):
             self.freed_at = self._now
 
-    def _lapse(self) -> None:
+    def _lapse(self, event: Event) -> None:
+        """End what has lasted for long enough. The extender ends its doubts in a ``Tick``.
+
+        When it has stood still, the events of that time come before that.
+        """
         for uid in [uid for uid, claim in self.kept.items() if self._now >= claim.until]:
             self._end(self.kept, uid)
         if self.seats.lapse(self._now):
             self.freed_at = self._now
-        for uid, claim in self.doubts.lapse(self._now):
+        for uid, claim in self.doubts.lapse(self._now) if isinstance(event, Tick) else ():
             if claim.gang is None:
                 self.freed_at = self._now
             else:

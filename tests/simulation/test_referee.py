@@ -352,6 +352,19 @@ def test_a_member_that_was_moved_while_it_was_being_bound_may_keep_its_room_if_i
     assert (complaint is None) is (outcome is Outcome.UNKNOWN)
 
 
+@pytest.mark.parametrize("ticks", [False, True])
+def test_room_in_doubt_is_kept_until_the_tick_after_a_standstill(*, ticks: bool) -> None:
+    """Seed 590020234: the extender stood still past the end of a doubt, and read the events of that time first."""
+    first = gang("train", 2)[0]
+    life = Life(*cluster("a: 1x8"), first)
+    life.bind(first, "a-0")
+    life.end(first, Outcome.UNKNOWN)
+    life.now += 21
+    shown = PodSeen(first)
+    life.tell(Tick() if ticks else shown)
+    assert bool(judge_kept_in_vain(shown, life.shown, life.claims)) is ticks
+
+
 def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
     """The gang gets its node last, with the removal of its gate."""
     first = gang("first", 1, gpus=8, priority=10, created=1)[0]
