@@ -13,6 +13,7 @@ from policies.model import Dialect, GroupKey, GroupRef, Minima, Pod, PodGroup, T
 from policies.model.topology import WHOLE_ROLE
 from tests.builders import cluster, requests
 from tests.core.invariants import validate
+from tests.core.queues import cluster_queue, flavor, show
 from tests.core.script import Script
 
 KEY = GroupKey("default", "train")
@@ -113,6 +114,41 @@ def test_a_running_gang_gets_back_what_it_has_lost() -> None:
     [again] = members("master", 1)
     script.see(replace(again, uid="again", name="again"))
     assert script.planned(script.pods["again"])
+
+
+def short_of_quota(gpus: int) -> tuple[Script, list[Pod]]:
+    """A running gang of a worker and two masters, whose queue has no more quota. Two more masters wait.
+
+    ``gpus``: of a worker. Returns also a master and the worker as replacements, which come last in the order of names.
+    """
+    masters = [replace(pod, queue="team") for pod in members("master", 4)]
+    [worker] = (replace(pod, queue="team", requests=requests(gpus)) for pod in members("worker", 1))
+    script = Script(*cluster(NODES), podgroup(3, master=2, worker=1))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16 + gpus}))
+    script.see(*masters[:2], worker)
+    script.run([*masters[:2], worker])
+    script.see(*masters[2:])
+    assert not any(map(script.planned, masters[2:]))
+    return script, [replace(pod, uid=f"{pod.uid}-again", name=f"{pod.name}-again") for pod in (masters[1], worker)]
+
+
+def test_a_replacement_without_gpus_does_not_wait_behind_members_that_lack_quota() -> None:
+    """Seed 590050237."""
+    script, (_, worker) = short_of_quota(0)
+    script.gone(script.pods["worker-0"])
+    script.see(worker)
+    script.advance(1)
+    assert script.planned(worker)
+
+
+def test_what_a_running_gang_has_lost_of_a_role_gets_quota_before_more_of_another_role() -> None:
+    script, again = short_of_quota(8)
+    show(script, cluster_queue("team", {"gpus": 8}))
+    script.see(*again)
+    script.gone(script.pods["worker-0"])
+    show(script, cluster_queue("team", {"gpus": 24}))
+    script.advance(1)
+    assert [pod.uid for pod in script.pods.values() if not pod.node and script.planned(pod)] == ["worker-0-again"]
 
 
 def test_a_podgroup_of_another_kind_with_the_same_name_is_not_meant() -> None:

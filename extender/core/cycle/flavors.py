@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from extender.core.causes import NoQuota, NoRoom, NotThisFlavor, Uncovered, Unplaced
 from extender.core.explain.facts import Facts
@@ -15,7 +16,7 @@ from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.queues import QueueSnapshot
 from extender.core.ledger.quotas import Quotas
 from extender.core.preemption.reclaim import end_preemptions
-from extender.core.queue.demands import Demands, QuotaRequest, must_of
+from extender.core.queue.demands import Demands, QuotaRequest, by_need, fewest_of
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
@@ -96,7 +97,7 @@ class QuotaPlans:
             return Refused(Lack.QUOTA, NoQuota(Uncovered(queue.title, tuple(names))), queue.name, waits_for=())
         closed, later = quota_request.closed(), self._later(workload)
         choices: Choices[NotThisFlavor] = Choices(snapshot.tree, snapshot.flavors, queue, closed, later=later)
-        must = must_of(workload, demand.pods, shape)
+        fewest = fewest_of(workload, demand.pods, shape.needed)
         tried_as: dict[Shape, None] = {}
         pods = demand.pods
         with quotas.statement(workload.key):
@@ -107,7 +108,7 @@ class QuotaPlans:
             if assignment.fit is not Fit.FITS:
                 with quotas.statement(workload.key):
                     pods, assignment = _fewer(
-                        demand.pods, must, lambda fewer: choices.first(quota_request.podsets(fewer))
+                        workload, demand.pods, fewest, lambda fewer: choices.first(quota_request.podsets(fewer))
                     )
             yield _ASSIGN
             if assignment.fit is not Fit.FITS:
@@ -123,9 +124,9 @@ class QuotaPlans:
             with quotas.statement(workload.key):
                 assignment = choices.after(assignment, quota_request.podsets(pods), tried)
         lack = Lack.QUOTA if last is None else Lack.ROOM
-        least, promised = quota_request.podsets(must), later is not None
+        least, promised = quota_request.podsets(fewest[0]), later is not None
         held = workload.job is not None and closed
-        partial = lack is Lack.ROOM and len(must) < len(demand.pods)
+        partial = len(fewest) > 1 or (lack is Lack.ROOM and len(fewest[0]) < len(demand.pods))
         with quotas.statement(workload.key):
             short = self._facts.shortage(workload, queue, least, choices.refused, last, promised=promised)
             known = None if held or partial else awaited(snapshot, queue, least, choices.refused, lack)
@@ -150,7 +151,7 @@ class QuotaPlans:
 
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
         """The demand for the pods that have to start together, and no others."""
-        must = must_of(workload, demand.pods, shape)
+        must = fewest_of(workload, demand.pods, shape.needed)[0]
         pods, shape = yield from self._demands.flavored(workload, must, shape, workload.flavoring)
         return Demand(demand.version, None, pods, shape), shape
 
@@ -207,18 +208,31 @@ class QuotaPlans:
 
 
 def _fewer(
-    pods: Sequence[Pod], must: Sequence[Pod], assign: Callable[[Sequence[Pod]], Assignment]
+    workload: Workload,
+    pods: Sequence[Pod],
+    fewest: Sequence[Sequence[Pod]],
+    assign: Callable[[Sequence[Pod]], Assignment],
 ) -> tuple[tuple[Pod, ...], Assignment]:
-    """Choose as many pods as there is quota for, including all that have to start together."""
-    needed = {pod.uid for pod in must}
-    others = [pod for pod in pods if pod.uid not in needed]
+    """Choose as many pods as there is quota for, including all that have to start together.
 
-    def chosen_with(count: int) -> tuple[Pod, ...]:
-        chosen = needed.union(pod.uid for pod in others[:count])
-        return tuple(pod for pod in pods if pod.uid in chosen)
+    ``fewest``: the choices of these, of which the first with quota counts.
+    """
+    ordered = by_need(workload, pods)
 
-    count, best = most_admitted(len(others), lambda more: assign(chosen_with(more)))
-    return chosen_with(count), best
+    def most_with(must: Sequence[Pod]) -> tuple[tuple[Pod, ...], Assignment]:
+        needed = {pod.uid for pod in must}
+        others = [pod.uid for pod in ordered if pod.uid not in needed]
+
+        def chosen_with(count: int) -> tuple[Pod, ...]:
+            chosen = needed.union(others[:count])
+            return tuple(pod for pod in pods if pod.uid in chosen)
+
+        count, best = most_admitted(len(others), lambda more: assign(chosen_with(more)))
+        return chosen_with(count), best
+
+    first = most_with(fewest[0])
+    tried = chain([first], map(most_with, fewest[1:]))
+    return next((choice for choice in tried if choice[1].fit is Fit.FITS), first)
 
 
 def awaited(

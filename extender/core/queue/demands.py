@@ -89,6 +89,12 @@ def to_complete(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
     return [*first, *others[: max(0, workload.missing - len(first))]]
 
 
+def by_need(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
+    """The pods in the order in which they get quota: first those of roles that lack some."""
+    first, others = _by_need(dict(lacking_roles(workload.minima, workload.members.slots)), pods)
+    return [*first, *others]
+
+
 def _by_need(needed: Mapping[str, int], pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
     """The first pods of each role, as many as it needs, and all others. Both are in order."""
     left, first, others = Counter(needed), list[Pod](), list[Pod]()
@@ -177,9 +183,19 @@ class QuotaRequest:
         return closed
 
 
-def must_of(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
-    """The pods that have to start together."""
-    return left_short(workload, pods, ()) or pods[: shape.needed]
+def fewest_of(workload: Workload, pods: Sequence[Pod], needed: int) -> list[Sequence[Pod]]:
+    """The fewest pods that have to start together, ``needed`` in all, or several choices of these, the best first.
+
+    A workload that has started places missing pods one by one: any pod may be the first, whatever the others lack.
+    """
+    if least := left_short(workload, pods, ()):
+        return [least]
+    if not workload.release.complete:
+        return [pods[:needed]]
+    of_job, firsts = workload.job is not None, dict[PodSetKey, Sequence[Pod]]()
+    for pod in by_need(workload, pods):
+        firsts.setdefault(podset_key(pod, of_job=of_job), [pod])
+    return list(firsts.values())
 
 
 def in_whole_slices(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:

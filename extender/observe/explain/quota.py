@@ -13,7 +13,7 @@ from extender.core.explain.facts import leaving, leaving_pods
 from extender.core.explain.reasons import flavor_text, leaving_text
 from extender.core.ledger.quotas import Use
 from extender.core.ledger.state import State
-from extender.core.queue.demands import QuotaRequest, left_short
+from extender.core.queue.demands import QuotaRequest, fewest_of
 from extender.core.workload.shape import Flavoring, PodSetKey
 from extender.core.workload.workload import Workload
 from extender.observe.explain.remedy import Help, Remedy, all_of, fewest
@@ -64,7 +64,7 @@ class QuotaQuestion:
         self._snapshot = state.quotas.queues.snapshot
         self._request = QuotaRequest(gang, pods, queue, self._snapshot)
         self._closed = self._request.closed()
-        self._podsets = self._request.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
+        self._podsets = self._request.podsets(fewest_of(gang, pods, gang.lacking)[0])
         self._statement = Statement(tree=self._snapshot.tree, of_ledger=True)
 
     def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PodSetKey, Flavoring]]]:
