@@ -217,7 +217,15 @@ class Fairness:
         wanted = [(key, demand) for key, demand in wanted if not self._company.stands_back(demand.waiting)]
         fitting = {key: demand for key, demand in wanted if self._could_start(room, demand, self._claims.kept_for(key))}
         self._fitting = {key: self._fitting.get(key, now) for key in fitting}
+        in_doubt = list(self._claims.seats.maybe.values())
+        perhaps = [
+            pod
+            for pod in (self._singles.waiting() if in_doubt else ())
+            if pod not in singles and self._could_start(room, _alone(pod), in_doubt)
+        ]
         for key, demand in fitting.items():
+            if any(pod.priority >= demand.priority for pod in perhaps):
+                continue  # room may be kept for those, instead of for lost members
             ahead = (pod for pod in singles if pod.priority >= demand.priority)
             if any(self._singles.keeps_room(pod, self._fitting[key], now) for pod in ahead):
                 continue  # room may be kept for those, from when a workload waited behind them

@@ -24,7 +24,7 @@ from extender.core.events import (
 from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Controller, Dialect, GroupRef, PodGroup, Stamp
 from policies.model.devices import ClaimUse
-from tests.builders import GPU, cluster, gang, key, node, podgroup, single
+from tests.builders import GPU, cluster, gang, key, node, podgroup, requests, single
 from tests.core.devices import claim
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.device_sight import DeviceSight
@@ -508,6 +508,15 @@ def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() 
         complaints = life.tell(Tick(), nomination(pods[0], where), reached(pods[0], Milestone.PLANNED))
         assert not complaints
         assert life.claims.left(["a-0"], surely=True)["a-0"][GPU] == (8 if where == "a-2" else 0)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_room_that_may_be_kept_for_a_lost_member_may_be_for_a_single_instead(*, waits: bool) -> None:
+    """Seed 604000579: the PodGroup of the lost member was made anew, so its next pod is of another gang."""
+    alone, train = single("alone", gpus=8), gang("train", 1)
+    life = Life(*cluster("a: 1x8"), *([alone] if waits else []), train)
+    life.claims.seats.maybe["lost"] = Claim(key("train"), "a-0", requests(8))
+    assert life.late() is not waits
 
 
 def test_nobody_can_know_that_a_release_was_whole_when_the_only_member_that_said_so_is_gone() -> None:
