@@ -151,6 +151,17 @@ def test_what_a_running_gang_has_lost_of_a_role_gets_quota_before_more_of_anothe
     assert [pod.uid for pod in script.pods.values() if not pod.node and script.planned(pod)] == ["worker-0-again"]
 
 
+def test_what_a_running_gang_has_lost_of_a_role_gets_room_before_more_of_another_role() -> None:
+    masters, [worker] = members("master", 3), members("worker", 1)
+    script = Script(*cluster("a: 3x8"), podgroup(3, master=2, worker=1), *masters[:2], worker)
+    script.run([*masters[:2], worker])
+    again = replace(worker, uid="again", name="worker-again")
+    script.see(masters[2], again)
+    script.gone(script.pods["worker-0"])
+    script.advance(1)
+    assert [bool(script.planned(pod)) for pod in (masters[2], again)] == [False, True]
+
+
 def test_a_podgroup_of_another_kind_with_the_same_name_is_not_meant() -> None:
     other = PodGroup(KEY, "other-uid", 1)
     script = Script(*cluster(NODES), other, *members("worker", 2))

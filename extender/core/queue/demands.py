@@ -72,31 +72,44 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
 
 def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
     """The fewest pods that have to start: first those of roles that lack some, then others up to the minMember."""
-    minima = () if workload.release.complete else workload.minima
-    if not (needed := dict(lacking_roles(minima, workload.members.slots))):
+    if workload.release.complete or not (needed := _lacking(workload)):
         return []
     counts = Counter(role_of(pod) for pod in pods if pod.uid in nodes)
     if all(counts[role] >= count for role, count in needed.items()):
         return []
-    chosen = {pod.uid for pod in _filled_up(workload, *_by_need(needed, pods))}
+    chosen = {pod.uid for pod in _filled_up(workload, *_by_role(workload, pods))}
     return [pod for pod in pods if pod.uid in chosen]
+
+
+def left_out(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
+    """The pods of roles that a running gang lacks some of, if a plan with ``nodes`` places others instead of them."""
+    if not workload.release.complete:
+        return []
+    first, others = _by_role(workload, pods)
+    grows = any(pod.uid in nodes for pod in others)
+    return first if grows and any(pod.uid not in nodes for pod in first) else []
 
 
 def to_complete(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
     """The pods that complete a running gang again: first those of roles that lack some, then others in order."""
-    needed = dict(lacking_roles(workload.minima, workload.members.slots))
-    first, others = _by_need(needed, pods)
+    first, others = _by_role(workload, pods)
     return [*first, *others[: max(0, workload.missing - len(first))]]
 
 
 def by_need(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
     """The pods in the order in which they get quota: first those of roles that lack some."""
-    first, others = _by_need(dict(lacking_roles(workload.minima, workload.members.slots)), pods)
+    first, others = _by_role(workload, pods)
     return [*first, *others]
 
 
-def _by_need(needed: Mapping[str, int], pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
-    """The first pods of each role, as many as it needs, and all others. Both are in order."""
+def _lacking(workload: Workload) -> dict[str, int]:
+    return dict(lacking_roles(workload.minima, workload.members.slots))
+
+
+def _by_role(workload: Workload, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
+    """The first pods of each role, as many as it lacks, and all others. Both are in order."""
+    if not (needed := _lacking(workload)):
+        return [], list(pods)
     left, first, others = Counter(needed), list[Pod](), list[Pod]()
     for pod in pods:
         (first if left[role_of(pod)] > 0 else others).append(pod)

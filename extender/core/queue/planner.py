@@ -20,7 +20,7 @@ from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
-from extender.core.queue.demands import left_short, placed_beside
+from extender.core.queue.demands import left_out, left_short, placed_beside
 from extender.core.workload.members import Members
 from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape
 from extender.core.workload.workload import Workload
@@ -202,6 +202,11 @@ class Planner:
             pods, needed = tuple(least), len(least)
             demand = replace(demand, pods=pods)
             outcome = yield from search(pods, needed, view, shape.caps, beside, self.policies)
+        if isinstance(outcome, Placed) and (lost := left_out(workload, pods, outcome.nodes)):
+            completed = yield from search(lost, needed, view, shape.caps, beside, self.policies)
+            if isinstance(completed, Placed):
+                pods, outcome = tuple(lost), completed
+                demand = replace(demand, pods=pods)
         if isinstance(outcome, Placed) and (shut := self._shut_to_later(workload, demand, outcome.nodes, view)):
             caps = [Cap(node, member_shape, 0) for member_shape in dict.fromkeys(map(shape_of, pods)) for node in shut]
             outcome = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
