@@ -46,7 +46,7 @@ class Kind(Enum):
     MEMBERS = "members"
     """The member pods of each workload, and their nodes."""
     PENDING = "pending"
-    """The workloads that wait."""
+    """The workloads that wait, and whether causes wake them."""
     STATUSES = "statuses"
     """The status of each workload, and its cause."""
 
@@ -324,9 +324,9 @@ class Comparison:
     def _pending(self, key: GroupKey, mine: Workload, other: Workload) -> None:
         running, rebuilt = self._states
         waited = key in self.at.waiting
-        if waited is not (key in running.pending.keys):
-            return
-        self._judge(Kind.PENDING, key, _waits(waited, mine), _waits(key in rebuilt.pending.keys, other))
+        if waited is not (key in running.pending.keys) or self.running.passes[1]:
+            return  # it has changed, or a cycle has begun and it may have its turn just now
+        self._judge(Kind.PENDING, key, _waits(running, mine), _waits(rebuilt, other))
         if waited is (key in rebuilt.pending.keys):
             self._judge(Kind.STATUSES, key, _stands(mine), _stands(other))
 
@@ -414,8 +414,12 @@ def _whether_known(workload: Workload | None) -> str:
     return "known" if workload is not None else "unknown"
 
 
-def _waits(waits: bool, workload: Workload) -> str:
-    return f"{'waits' if waits else 'does not wait'} ({code_of(workload.reason_state.cause)})"
+def _waits(state: State, workload: Workload) -> str:
+    if workload.key not in state.pending.keys:
+        waits = "does not wait"
+    else:
+        waits = "waits" if state.pending.can_be_woken(workload.key) else "waits, and no cause wakes it"
+    return f"{waits} ({code_of(workload.reason_state.cause)})"
 
 
 def _stands(workload: Workload) -> str:

@@ -6,9 +6,12 @@ import gc
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
+
 from extender.core.engine import Engine
 from extender.core.events import Event, JobSeen, NodeSeen, PodSeen
 from extender.core.ledger.claims import ClaimState
+from extender.core.ledger.pending import RoomFor
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
 from extender.runtime.compare import Difference, Kind
@@ -76,6 +79,19 @@ def test_a_workload_that_nobody_looks_at_again_is_found() -> None:
     script.core.state.claims.release(RUNS[1].uid)
     kinds = {(difference.kind, difference.object) for difference in found(script, *WAITS)}
     assert (Kind.PENDING, str(key("large"))) in kinds
+
+
+@pytest.mark.parametrize("lost", ["causes", "index"])
+def test_a_workload_that_no_cause_wakes_is_found(lost: str) -> None:
+    script = settled(*RUNS, *WAITS)
+    pending = script.core.state.pending
+    if lost == "causes":
+        del pending._wake_on[key("large")]
+    else:
+        pending._parked[RoomFor].clear()
+    (difference,) = found(script, *RUNS, *WAITS)
+    assert difference.kind is Kind.PENDING
+    assert str(difference) == "default/large: waits, and no cause wakes it (NoRoom); after a restart: waits (NoRoom)"
 
 
 def test_what_is_under_way_is_left_out() -> None:

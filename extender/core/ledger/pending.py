@@ -566,6 +566,13 @@ class Pending:
         """Return whether a workload waits for a cause."""
         return key in self._wake_on
 
+    def can_be_woken(self, key: GroupKey) -> bool:
+        """Return whether a workload is due, or is in the index under each cause that it waits for."""
+        causes = self._wake_on.get(key)
+        return key in self.due or (
+            causes is not None and all(key in self._parked[type(of)].get(of, ()) for of in causes)
+        )
+
     def is_due_for_shape(self, key: GroupKey) -> bool:
         """Return whether a workload is due only because its shape may have room or quota."""
         return isinstance(self.due.get(key), _OF_SHAPE)
