@@ -496,42 +496,46 @@ class Repeats:
 
     def _ask(self, effect: Repeatable, now: float) -> bool:
         """Ask for a write as facts are now, if it is still wanted. Returns whether it is."""
-        if isinstance(effect, Deallocate):
-            if frees := self._frees(effect, now):
-                self._outbox.append(effect)
-            return frees
         entry = self._store.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
         if entry is not None and entry[0].admitted and entry[1].step in (Step.NOMINATING, Step.UNGATING):
             self._steering.repeat_write(*entry)
             return True
-        if (wanted := self._wanted(effect)) is not None:
+        if (wanted := self._wanted(effect, now)) is not None:
             self._outbox.append(wanted)
         return wanted is not None
 
-    def _wanted(self, effect: Wake | Confirm | Hint | Nominate | Ungate | Reserve) -> Repeatable | None:
-        if isinstance(effect, Reserve):
-            return self._reservation_now(effect)
-        if isinstance(effect, Hint) and not effect.uid:
-            return effect if self._namespaces.ending(effect.namespace) is None else None
-        entry, pod = self._store.member(effect.uid), self._store.pods.get(effect.uid)
-        if pod is None or not pod.live:
-            return None
+    def _wanted(self, effect: Repeatable, now: float) -> Repeatable | None:
+        """The write as it is wanted now; None if it is not."""
+        match effect:
+            case Reserve():
+                return self._reservation_now(effect)
+            case Deallocate():
+                wanted = self._frees(effect, now)
+            case Hint(uid=""):
+                wanted = self._namespaces.ending(effect.namespace) is None
+            case _:
+                pod = self._store.pods.get(effect.uid)
+                wanted = pod is not None and pod.live and self._is_wanted_of(pod, effect)
+        return effect if wanted else None
+
+    def _is_wanted_of(self, pod: Pod, effect: Wake | Confirm | Hint | Nominate | Ungate) -> bool:
+        """Whether the write about a pod that has not ended is wanted."""
+        entry = self._store.member(pod.uid)
         match effect:
             case Hint():
-                wanted = pod.unpinned if effect.once else pod.hint == effect.message
+                return pod.unpinned if effect.once else pod.hint == effect.message
             case Wake():
-                wanted = not pod.node
+                return not pod.node
             case Nominate():
-                wanted = bool(pod.nominated_node) and not pod.node and entry is None
+                return bool(pod.nominated_node) and not pod.node and entry is None
             case Confirm():
                 confirmed = entry is not None and pod.uid in entry[0].members.confirmed
-                wanted = entry is not None and entry[1].step is Step.CONFIRMING and not confirmed
+                return entry is not None and entry[1].step is Step.CONFIRMING and not confirmed
             case Ungate():
                 gated = GANG_GATE in pod.gates and (entry is None or entry[1].step is Step.NONE)
-                wanted = gated and (
+                return gated and (
                     bool(pod.native_group) if entry is None else self._awaits_nodes(entry[0].key, pod.uid)
                 )
-        return effect if wanted else None
 
     def _reservation_now(self, effect: Reserve) -> Reserve | None:
         """The write after which the object has the reservation of its workload, or none; None if that is so already."""

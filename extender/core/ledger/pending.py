@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 from operator import attrgetter
 from typing import NamedTuple, assert_never
@@ -97,9 +97,7 @@ class Changes:
 
     def take(self) -> Changes:
         """Return the changes, and start with none."""
-        taken = Changes(
-            self.freed, self.nodes, self.room_taken, self.has_affinity_waiters, self.ended, self.changed_pods
-        )
+        taken = replace(self)
         self.freed, self.ended, self.changed_pods = {}, {}, []
         self.nodes = self.room_taken = False
         return taken
