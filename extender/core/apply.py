@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated
 from extender.core.calls import Calls
@@ -328,8 +328,7 @@ def _followed(workload: Workload, group: PodGroup) -> bool:
     return workload.group is not None and workload.group.dialect is group.dialect
 
 
-@dataclass(frozen=True, slots=True)
-class PodChange:
+class PodChange(NamedTuple):
     """A pod as it is recorded, with what is known from before.
 
     ``old``: the pod before, in the same gang. ``known``: the pod before, in any gang.

@@ -91,6 +91,14 @@ class Level:
             sums[..., self._present] = np.add.reduceat(per_node.take(self._order, -1), self._starts, -1)
         return sums
 
+    def sums_around(self, per_node: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
+        """For each of these nodes, the sums of its domain. Shape ``(lines, rows)``."""
+        codes = self.codes.take(rows)
+        if len(codes) and (codes == codes[0]).all():  # the usual case: nodes of one domain are compared
+            inside = self._order[self._bounds[codes[0] + 1] : self._bounds[codes[0] + 2]]
+            return per_node.take(inside, 1).sum(1, keepdims=True).repeat(len(rows), 1)
+        return self.sums(per_node).take(codes + 1, 1)
+
     def shared(self, codes: Codes) -> Codes:
         """The code that all nodes of a domain share, for each domain; -1 if they do not share one."""
         shared_codes = np.full(len(self.names) + 1, -1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from policies.api import NOBODY
 from policies.model import Pod
@@ -30,19 +30,18 @@ class Packing:
         node = fullness(amounts.take(rows, 1))
         if not snapshot.levels:
             return np.ceil(50 * (node > 0) + 50 * node).astype(np.int64)
-        total = NODE_BROKEN * (node > 0) + NODE_FULL * node
-        for level, broken, full in zip(snapshot.levels, *_shares(len(snapshot.levels)), strict=True):
-            domains = fullness(level.sums(amounts))
-            domains[0] = 1.0  # outside all of them
-            total += (broken * (domains > 0) + full * domains)[level.codes.take(rows) + 1]
+        around = fullness(np.stack([level.sums_around(amounts, rows) for level in snapshot.levels], 1))
+        around[np.stack([level.codes.take(rows) < 0 for level in snapshot.levels])] = 1.0
+        broken, full = _shares(len(snapshot.levels))
+        total = NODE_BROKEN * (node > 0) + NODE_FULL * node + broken @ (around > 0) + full @ around
         # Rounding errors must not lift an unused node above 0.
         return np.ceil(total.round(6)).astype(np.int64)
 
 
 @cache
-def _shares(levels: int) -> tuple[Sequence[float], Sequence[float]]:
+def _shares(levels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The points of each level if it is in use, and if it is full."""
     halves = [0.5**at for at in range(levels)]
     farther = [half / sum(halves[1:]) * BROKEN_AROUND for half in halves[1:]]
     broken = [BROKEN, *farther] if farther else [BROKEN + BROKEN_AROUND]
-    return broken, [half / sum(halves) * FULL for half in halves]
+    return np.array(broken), np.array([half / sum(halves) * FULL for half in halves])

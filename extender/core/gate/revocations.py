@@ -258,7 +258,7 @@ class Revocations:
         self, node: str, now: float, why: str = "was taken by another pod", cause: RevokedFor = RevokedFor.ROOM_TAKEN
     ) -> None:
         """Revoke the newest promises on a node whose room was taken by another pod, or that has less than before."""
-        for owner, claim in reversed(list(self._claims.promised_on(node))):
+        for owner, claim in reversed(self._claims.promised_on(node)):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is not None and isinstance(owner, SlotOf) and owner.slot in workload.reserved:
                 self.drop_reserved(workload)
@@ -290,7 +290,7 @@ class Revocations:
         finds that. A member that joins a started gang is bound without that check, so its workload is checked now. A
         job is not started again because of a label, which may be back in seconds.
         """
-        for owner, claim in list(self._claims.promised_on(node)):
+        for owner, claim in self._claims.promised_on(node):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is None or not self._is_promised(workload, owner):
                 continue
@@ -361,7 +361,7 @@ class Revocations:
         """Revoke promises on nodes that have changed, or that members are bound on without a promise."""
         members, claims = workload.members, self._claims
         for node in list(workload.unsettled):
-            for owner, claim in list(claims.promised_on(node)):
+            for owner, claim in claims.promised_on(node):
                 if claim.workload != workload.key or not self._is_promised(workload, owner):
                     continue
                 if (unfit := claims.unfit(self._pod_of(workload, owner), node)) is None:

@@ -224,9 +224,9 @@ class Claims:
         """Count a change of when room comes free, or of whom it is reserved for."""
         self.changes += 1
 
-    def promised_on(self, node: str) -> Iterator[tuple[Owner, Claim]]:
+    def promised_on(self, node: str) -> list[tuple[Owner, Claim]]:
         """The claims on the node that the watch has yet to confirm, oldest first."""
-        return ((owner, self._claims[owner]) for owner in tuple(self._promised_on.get(node, ())))
+        return [(owner, self._claims[owner]) for owner in self._promised_on.get(node, ())]
 
     @property
     def promised_nodes(self) -> dict[str, dict[Owner, None]]:

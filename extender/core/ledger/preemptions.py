@@ -242,6 +242,8 @@ class Preemptions:
 
     def take_rested(self, now: float) -> list[tuple[GroupKey, str]]:
         """Return the workloads whose rest is over, each with the UID if it is a single pod."""
+        if not self.failed:
+            return []
         rested = [(key, failure) for key, failure in self.failed.items() if 0 < failure.rests_until <= now]
         for key, failure in rested:
             self.failed[key] = replace(failure, rests_until=0.0)

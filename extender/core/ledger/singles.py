@@ -101,7 +101,12 @@ class WaitingSingles:
         It is called if the pod waits no longer, or kube-scheduler has cleared or moved its nomination.
         """
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
-        known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
+        if pod.node or not pod.live:
+            self.rests.pop(pod.uid, None)
+        known = self._roles.get(pod.uid)
+        if known is None and not waits:
+            return
+        nominated = self.nominated.get(pod.uid)
         moved = nominated is not None and nominated.nominated_node != pod.nominated_node
         if moved or not waits:
             end(pod.uid)
@@ -110,8 +115,6 @@ class WaitingSingles:
         if waits:
             self._roles[pod.uid] = role = shape_of(pod)
             self._by_role.setdefault(role, {})[pod.uid] = pod
-        elif pod.node or not pod.live:
-            self.rests.pop(pod.uid, None)
         if waits and pod.nominated_node:
             self.nominated[pod.uid] = pod
             self.nominated_tenants.put(pod.uid, pod, pod.nominated_node)

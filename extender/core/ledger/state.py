@@ -69,13 +69,11 @@ class Consequences:
             # Then its room. A single pod that is on a node waits no longer, so its kept room ends before its claim
             # begins.
             self.claim_room,
-            self.count_claims,
-            # Then what depends on its room: workloads with demands on other pods, reasons with numbers, victims.
+            # Then what depends on its room: workloads with demands on other pods.
             self.note_neighbour,
-            self.note_end,
-            self.note_victim,
-            self.give_claims_back,
         )
+        # A known pod has changed, and all of the above is done: quota, reasons with numbers, victims, volume claims.
+        self._store.on_change = (self.count_claims, self.note_end, self.note_victim, self.give_claims_back)
         # A pod was forgotten. Its workload knows it as a member until the last entry.
         self._store.on_drop = (
             # First what waits for the pod, so that nothing is kept for it when its room comes free.
@@ -126,7 +124,8 @@ class Consequences:
 
     def find_strays(self, pod: Pod, old: Pod | None) -> None:
         """Settle the gangs that the pod has left or joined by a label that is not its job's."""
-        self._store.mark_keys_dirty(self._moved_pods.record(pod, old))
+        if concerned := self._moved_pods.record(pod, old):
+            self._store.mark_keys_dirty(concerned)
 
     def count_native(self, pod: Pod, _: Pod | None) -> None:
         """Count the pod in its native group, on its node."""
@@ -153,21 +152,20 @@ class Consequences:
             self._claims.confirm(pod)
             self._room.drop_displaced(pod.node)
 
-    def count_claims(self, pod: Pod, old: Pod | None) -> None:
-        """Count the quota of the workload again if the device claims of the pod were read after the pod."""
-        changed = old is not None and old.by_class != pod.by_class
-        if changed and (workload := self._store.workload_of(pod)) is not None:
-            self._quotas.recount(workload)
-
     def note_neighbour(self, pod: Pod, old: Pod | None) -> None:
         """Note the pod for workloads with demands on other pods."""
         self._changes.note_pod(pod, old)
 
-    def note_end(self, pod: Pod, old: Pod | None) -> None:
+    # A known pod has changed.
+
+    def count_claims(self, pod: Pod, old: Pod) -> None:
+        """Count the quota of the workload again if the device claims of the pod were read after the pod."""
+        if old.by_class != pod.by_class and (workload := self._store.workload_of(pod)) is not None:
+            self._quotas.recount(workload)
+
+    def note_end(self, pod: Pod, old: Pod) -> None:
         """Update reservations, and the reasons that name when room comes free, if the expected end of the pod has
         changed."""
-        if old is None:
-            return
         # The end of a member is that of its workload, which is settled.
         rests_on = (old.node, old.began, old.run), (pod.node, pod.began, pod.run)
         if pod.group_key is None and pod.node and rests_on[0] != rests_on[1]:
@@ -177,14 +175,14 @@ class Consequences:
             self._changes.room_taken = True
             self._claims.note_change()
 
-    def note_victim(self, pod: Pod, old: Pod | None) -> None:
+    def note_victim(self, pod: Pod, old: Pod) -> None:
         """Search for victims again if the pod's eviction settings or labels have changed."""
-        if old is not None and pod.node:
+        if pod.node:
             self._preemptions.note_edit((old.eviction, old.labels), (pod.eviction, pod.labels))
 
-    def give_claims_back(self, pod: Pod, old: Pod | None) -> None:
+    def give_claims_back(self, pod: Pod, old: Pod) -> None:
         """Wake the workloads that wait for a volume claim of a pod that has ended."""
-        if pod.claims and pod.terminal and old is not None and not old.terminal:
+        if pod.claims and pod.terminal and not old.terminal:
             for name in pod.claims:
                 self.wake_users((pod.namespace, name))
 
@@ -330,7 +328,7 @@ class State:
 
         The lists of consequences tie the stores to each other: without them nothing is left for a garbage collector.
         """
-        self.store.on_put = self.store.on_drop = ()
+        self.store.on_put = self.store.on_change = self.store.on_drop = ()
         self.claims.on_node = self.claims.on_move = self.room.on_free = ()
         yield from self.claims.take_apart()
         yield from emptied(self.workloads)

@@ -129,12 +129,13 @@ class Store:
         self.bound_by_us: dict[str, Binding] = {}
         """The pods that Muster has bound and the watch has yet to confirm."""
         self.on_put: tuple[Callable[[Pod, Pod | None], None], ...] = ()
+        self.on_change: tuple[Callable[[Pod, Pod], None], ...] = ()
         self.on_drop: tuple[Callable[[Pod], None], ...] = ()
         self.on_settle: tuple[Callable[[GroupKey], None], ...] = ()
         """Called with each workload that has been settled: something had happened to it."""
 
     def put_pod(self, pod: Pod) -> Pod | None:
-        """Record the pod and call ``on_put``. Returns the pod as it was; None if it is new."""
+        """Record the pod; call ``on_put``, and ``on_change`` if it was known. Returns the pod as it was; None if it is new."""
         old = self.pods.get(pod.uid)
         if self._volumes.concerns(pod):
             pod = self._volumes.mount(pod)
@@ -143,6 +144,9 @@ class Store:
         pod = self.enlist(pod)
         for follow in self.on_put:
             follow(pod, old)
+        if old is not None:
+            for follow_change in self.on_change:
+                follow_change(pod, old)
         return old
 
     def enlist(self, pod: Pod, *, has_slot: bool = False) -> Pod:
