@@ -96,7 +96,8 @@ class Level:
         codes = self.codes.take(rows)
         if len(codes) and (codes == codes[0]).all():  # the usual case: nodes of one domain are compared
             inside = self._order[self._bounds[codes[0] + 1] : self._bounds[codes[0] + 2]]
-            return per_node.take(inside, 1).sum(1, keepdims=True).repeat(len(rows), 1)
+            sums: NDArray[np.int64] = per_node.take(inside, 1).sum(1, keepdims=True).repeat(len(rows), 1)
+            return sums
         return self.sums(per_node).take(codes + 1, 1)
 
     def shared(self, codes: Codes) -> Codes:

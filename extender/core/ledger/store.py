@@ -114,8 +114,8 @@ class Store:
     ``dirty``: workloads to be settled before the event ends; empty between events.
     ``version``: grows whenever something has happened to a workload, so that it is marked dirty.
 
-    The store records, and then calls what ``extender.core.ledger.state`` lists. ``on_put`` gets the pod as it is and as
-    it was; ``on_drop`` gets the pod.
+    The store records, and then calls what ``extender.core.ledger.state`` lists. ``on_put`` and ``on_change`` get
+    the pod as it is and as it was; ``on_drop`` gets the pod.
     """
 
     def __init__(self, volumes: Volumes, devices: Devices) -> None:
@@ -135,7 +135,10 @@ class Store:
         """Called with each workload that has been settled: something had happened to it."""
 
     def put_pod(self, pod: Pod) -> Pod | None:
-        """Record the pod; call ``on_put``, and ``on_change`` if it was known. Returns the pod as it was; None if it is new."""
+        """Record the pod, call ``on_put``, and ``on_change`` if it was known.
+
+        Returns the pod as it was; None if it is new.
+        """
         old = self.pods.get(pod.uid)
         if self._volumes.concerns(pod):
             pod = self._volumes.mount(pod)
