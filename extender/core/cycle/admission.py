@@ -196,19 +196,19 @@ class QueueAdmission:
         return self._pending.park(workload, lacks, *times)
 
     def _lacks(self, workload: Workload, shape: Shape, queue: ClusterQueue | None) -> RoomFor | QuotaFor:
-        if queue is not None and self._quotas.has_own(workload.key):
+        known = self._shortfalls.wake_on
+        if queue is None:
+            return known(Lack.ROOM, shape, EVERYBODY) or ANY_ROOM
+        if self._quotas.has_own(workload.key):
             return ANY_ROOM
-        if queue is not None and (
-            self._shortfalls.lacks(Lack.QUOTA, shape, queue.name) or self.strict.waits_behind(workload) is not None
-        ):
+        quota = known(Lack.QUOTA, shape, queue.name)
+        if quota is None and self.strict.waits_behind(workload) is not None:
+            quota = QuotaFor(queue.name, shape)
+        if quota is not None:
             # A workload that goes before all others gets a turn whenever anything comes free: only the turn shows what
             # helps.
-            return ANY_ROOM if workload.resumes else QuotaFor(queue.name, shape)
-        if self._shortfalls.lacks(Lack.ROOM, shape, EVERYBODY):
-            return RoomFor(EVERYBODY, shape)
-        if queue is not None and self._shortfalls.lacks(Lack.ROOM, shape, queue.name):
-            return RoomFor(queue.name, shape)
-        return ANY_ROOM
+            return ANY_ROOM if workload.resumes else quota
+        return known(Lack.ROOM, shape, EVERYBODY) or known(Lack.ROOM, shape, queue.name) or ANY_ROOM
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape, line: Line) -> Steps[Plan | Refused | Changed]:
         """Return a plan that can be committed now, or why there is none.

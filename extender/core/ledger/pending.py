@@ -20,6 +20,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import floor
 from operator import attrgetter
 from typing import NamedTuple, assert_never
@@ -526,21 +527,21 @@ class Pending:
         match cause:
             case Time(now):
                 while (at := self.next_time()) is not None and at <= now:
-                    self._rouse(cause, self._times[0][1])
+                    self._rouse(cause, [self._times[0][1]])
             case Own():
                 if cause.recompute and (workload := self._store.workloads.get(cause.key)) is not None:
                     workload.bump_version()
                     self._store.mark_dirty(workload)
-                self._rouse(cause, cause.key)
+                self._rouse(cause, [cause.key])
             case FreedQuota():
                 self._invited.setdefault((cause.queue, cause.amounts), []).extend(cause.shapes)
             case RoomFor() | QuotaFor():
                 places = [*self._parked[RoomFor]] if cause == EVERY_ROOM else [cause]
-                self._rouse(cause, *(key for place in places for key in self.parked(place)))
+                self._rouse(cause, chain.from_iterable(map(self.parked, places)))
             case Nodes():
                 self._changes.nodes = True
             case Config(namespace):
-                self._rouse(cause, *(key for key in self.keys if namespace in (None, key.namespace)))
+                self._rouse(cause, [key for key in self.keys if namespace in (None, key.namespace)])
             case _:
                 assert_never(cause)
 
@@ -613,7 +614,7 @@ class Pending:
         """Return whether the workload is beyond the limit of its namespace."""
         return self._limit.keeps_out(key)
 
-    def _rouse(self, cause: WakeCause, *keys: GroupKey) -> None:
+    def _rouse(self, cause: WakeCause, keys: Iterable[GroupKey]) -> None:
         """Make the workloads due. A cause of its own replaces one of its shape: then a cached shortfall does not
         count."""
         for key in keys:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from extender.core.causes import Unplaced, names_of
-from extender.core.ledger.pending import Amounts, RoomFor, WakeCause
+from extender.core.ledger.pending import Amounts, QuotaFor, RoomFor, WakeCause
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey
@@ -37,10 +37,12 @@ class Shortfall:
     """A cached shortfall.
 
     ``cause``: why the workload waits.
+    ``wake_on``: the cause that it is parked for.
     ``waits_for``: quota of which some has to be freed for another verdict; None if any might do.
     """
 
     cause: Unplaced
+    wake_on: RoomFor | QuotaFor
     waits_for: Amounts | None = None
 
 
@@ -72,8 +74,10 @@ class Shortfalls:
                     return shortfall.cause
         return None
 
-    def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
-        return self._standing(lack, shape, scope) is not None
+    def wake_on(self, lack: Lack, shape: Shape, scope: Scope) -> RoomFor | QuotaFor | None:
+        """The cause to park a workload for that has this lack; None if it has not."""
+        shortfall = self._standing(lack, shape, scope)
+        return None if shortfall is None else shortfall.wake_on
 
     def names(self, lack: Lack, shape: Shape, scope: Scope, ended: Container[str]) -> bool:
         """Whether the cached cause names one of the workloads or pods in ``ended``."""
@@ -95,7 +99,8 @@ class Shortfalls:
         shortfalls = self._known[lack].setdefault(scope, {})
         if shape not in shortfalls:
             self._shapes[shape] = self._shapes.get(shape, 0) + 1
-        shortfalls[shape] = Shortfall(cause, waits_for)
+        wake_on = RoomFor(scope, shape) if lack is Lack.ROOM else QuotaFor(scope, shape)
+        shortfalls[shape] = Shortfall(cause, wake_on, waits_for)
         if lack is Lack.QUOTA and waits_for is not None:
             self._maybe_available.get(scope, set()).discard(waits_for)
 
