@@ -450,6 +450,6 @@ class Engine:
             self._recovery.recover_workload(key, now)
             if (workload := state.workloads.get(key)) is not None:
                 self._lifecycle.expire(workload, now)
-                self._lifecycle.settle(workload, now)
+        self._settle(now)  # before the cycle has its turn
         if self._cycle.tick(now):
             self._single_pods.wake()
