@@ -98,7 +98,7 @@ class KubePreemption:
         if (preemption := self._preemptions.of_pod(pod)) is not None:
             # Room is already kept for the pod there, so no pod is evicted on other nodes.
             return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
-        if not offered and self._may(pod) and not self._have_gangs_give_way(pod, victims, now):
+        if not offered and self._may(pod) and not self._evict_gangs(pod, victims, now):
             self._later[pod.uid] = victims, now
             self._look_at = min(self._look_at, now + _REST_S)
         return offered
@@ -115,19 +115,19 @@ class KubePreemption:
             if pod is None:
                 waits = now < since + _UNSEEN_S
             else:
-                waits = self._may(pod) and not self._gives_way_now(pod, victims, now)
+                waits = self._may(pod) and not self._evict_gangs_now(pod, victims, now)
             if waits:
                 self._later[uid] = victims, since
         self._look_at = now + _REST_S if self._later else inf
 
-    def _gives_way_now(self, pod: Pod, victims: Victims, now: float) -> bool:
+    def _evict_gangs_now(self, pod: Pod, victims: Victims, now: float) -> bool:
         """Evict gangs for the pod, if it has no room and kube-scheduler finds no victims itself.
 
         Returns whether any are.
         """
         if self._has_room(pod) or self._offered(pod, victims):
             return False
-        return self._have_gangs_give_way(pod, victims, now)
+        return self._evict_gangs(pod, victims, now)
 
     def next_look(self) -> float | None:
         """When ``review`` is due."""
@@ -170,7 +170,7 @@ class KubePreemption:
         view = self._claims.snapshot()
         return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
 
-    def _have_gangs_give_way(self, pod: Pod, by_kube_scheduler: Victims, now: float) -> bool:
+    def _evict_gangs(self, pod: Pod, by_kube_scheduler: Victims, now: float) -> bool:
         """Evict the gangs that matter least, if any may be evicted. Returns whether any are.
 
         None is while a victim is unknown, since it may be a pod without a gang, or while the pod itself is unknown.
