@@ -14,7 +14,6 @@ from extender.core.events import BindArrived, FilterCalled
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, RANK, ranks_of
 from extender.core.ledger.claims import Claims
-from extender.core.ledger.pending import Changes
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Counts, Outbox, Store
 from extender.core.workload.members import MemberState
@@ -40,7 +39,6 @@ class Advisory:
     _room: Room
     _outbox: Outbox
     _claims: Claims
-    _changes: Changes
     _revocations: Revocations
 
     def filter(self, event: FilterCalled, pod: Pod) -> None:
@@ -67,8 +65,7 @@ class Advisory:
                 marks[DOMAIN] = nearest[1]
             self._store.mark_dirty(workload)
             workload.status.plan(now)
-        self._changes.room_taken = True
-        self._claims.assume(pod, event.node)
+        self._room.assume_alone(pod, event.node)
         # Room that is promised for a Binding with unknown outcome: kube-scheduler does not count on it any more.
         self._revocations.revoke_newest(event.node, now)
         self._room.drop_displaced(event.node)

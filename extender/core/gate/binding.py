@@ -23,7 +23,6 @@ from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.expected import uncreated
 from extender.core.ledger.kube_scheduler import carrying_out
-from extender.core.ledger.pending import Changes
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
@@ -80,7 +79,6 @@ class Bindings:
     _quotas: Quotas
     _preemptions: Preemptions
     _backfills: Backfills
-    _changes: Changes
     _binds: BindCalls
     _reporter: Reporter
     _steering: Steering
@@ -344,10 +342,9 @@ class Bindings:
         open_to = self._backfills.rooms_outside(self._backfills.closed_to_pod(pod, now))
         if self._preemptions.blocks(pod, event.node, open_to):
             return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
-        self._changes.room_taken = True
         self._room.unreserve_single(pod.uid)
         self._claims.release(room_of(key_of(pod), event.node))
-        self._claims.assume(pod, event.node)
+        self._room.assume_alone(pod, event.node)
         again = pod.uid in self._binds.unknown
         self._room.drop_displaced(event.node)
         return self._outbox.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)

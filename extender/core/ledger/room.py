@@ -39,6 +39,11 @@ class Room:
         self._claims.assume(member.pod, node)
         self._store.mark_dirty(workload)
 
+    def assume_alone(self, pod: Pod, node: str) -> None:
+        """Promise a pod the node that its bind request names: no plan has promised it one."""
+        self._changes.room_taken = True
+        self._claims.assume(pod, node)
+
     def unassume(self, workload: Workload, member: Member) -> None:
         """Take back the member's promise. The caller has answered its bind request."""
         if member.placed:
