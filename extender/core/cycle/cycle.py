@@ -438,8 +438,8 @@ class Cycle:
         self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
     ) -> Steps[Later | Evict | AskNodes | Cause]:
         """Return the fallback for a workload without room or quota: evict victims, ask for nodes, or wait."""
-        if (pending := self._elastic.pending(workload, shape)) is not None:
-            return pending
+        if (awaiting := self._elastic.continue_asking(workload, shape)) is not None:
+            return awaiting
         fallback = yield from self._preempting.fallback(workload, shape, why, line, now)
         if isinstance(fallback, Later | Evict):
             return fallback

@@ -273,7 +273,7 @@ class AskNodes:
 
 @dataclass(eq=False)
 class Elastic:
-    """Asks for nodes. A turn calls ``pending`` and ``fallback``; ``follow`` is called after every event."""
+    """Asks for nodes. A turn calls ``continue_asking`` and ``fallback``; ``follow`` is called after every event."""
 
     _limits: Limits
     _process: Process
@@ -317,8 +317,11 @@ class Elastic:
             record is not None and uid in record.exposed_pods
         )
 
-    def pending(self, workload: Workload, shape: Shape) -> AwaitingNodes | None:
-        """The cause of a workload that asks for nodes; None if it asks for none. A changed shape has to ask again."""
+    def continue_asking(self, workload: Workload, shape: Shape) -> AwaitingNodes | None:
+        """Continue a request for nodes, with the pods that have come. Ends it if the shape has changed.
+
+        Returns the cause that the workload waits for; None if it asks for none.
+        """
         asking, record = self._asking.get(workload.key), workload.job
         if record is not None and record.awaits_nodes:
             queue = self._quotas.members.queue_of(workload.key) or ""

@@ -137,13 +137,13 @@ def what_a_flavor_tolerates_is_not_written(effect: Effect, core: Core) -> Iterab
 
 def others_give_way_to_those_who_await_nodes(patch: pytest.MonkeyPatch) -> None:
     """Evictions go on as though no nodes were on their way."""
-    pending = Elastic.pending
+    pending = Elastic.continue_asking
 
     def unless_awaited(self: Elastic, workload: Workload, shape: Shape) -> Any:
         awaits = workload.job is not None and workload.job.awaits_nodes
         return None if awaits else pending(self, workload, shape)
 
-    patch.setattr(Elastic, "pending", unless_awaited)
+    patch.setattr(Elastic, "continue_asking", unless_awaited)
 
 
 @hears
