@@ -502,7 +502,7 @@ class Recovery:
         """
         yield from self._kube_preemption.restore(now)
         self._process.recovered = True
-        self._changes.take()
+        self._changes.clear()
         # Of jobs that cannot all have been started, the last in order was not: it is judged first.
         jobs = [(key, workload) for key, workload in self._workloads.items() if workload.job is not None]
         for key, workload in sorted(jobs, key=lambda job: (job[1].priority, -job[1].created)):

@@ -165,7 +165,7 @@ class Cycle:
             # The next workload gets its first turn, so earlier changes and shortfalls do not matter.
             self._shortfalls.retain(())
             may_unblock = False
-            self._changes.take()
+            self._changes.clear()
         at = max(now + self._limits.coalesce_s, self._process.paused_until)
         if may_unblock:
             at = max(at, self._rest_until)

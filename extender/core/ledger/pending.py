@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from math import floor
 from operator import attrgetter
@@ -97,11 +97,15 @@ class Changes:
             self.changed_pods += old, pod
 
     def take(self) -> Changes:
-        """Return the changes, and start with none."""
-        taken = replace(self)
+        """Return what has changed, and start with no changes."""
+        taken = Changes(self.freed, self.nodes, ended=self.ended, changed_pods=self.changed_pods)
+        self.clear()
+        return taken
+
+    def clear(self) -> None:
+        """Start with no changes."""
         self.freed, self.ended, self.changed_pods = {}, {}, []
         self.nodes = self.room_taken = False
-        return taken
 
     def will_free(self, node: str, left: Free) -> None:
         """Call before a node gets back room of these resources; ``left`` is what is free now.
