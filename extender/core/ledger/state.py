@@ -1,6 +1,7 @@
 """Everything the core knows: the parts of the ledger, created together. Each class gets the parts that it uses.
 
 A store records, and then calls its list of consequences. The lists are here, with the reason for each entry's position.
+Observers of the core come after all of these (``extender.observe.changes``).
 What follows for a gang (its member, its Bindings, its job) is listed in ``extender.core.apply``: it needs the ledger.
 """
 
