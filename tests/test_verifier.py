@@ -14,8 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from extender.api.models import DifferenceView, VerifyView
+from extender.cli.doctor.command import examine
+from extender.cli.doctor.facts import Facts
 from extender.cli.inspection import verify
 from extender.cli.main import main
+from extender.config.settings import load
 from extender.core.effects import Hint
 from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodSeen, Synced
@@ -26,6 +29,7 @@ from extender.runtime.runner import Runner
 from extender.runtime.verifier import FIRST_PAUSE_S, NO_CHECK, Verifier, report_drift
 from policies.model import Controller
 from tests.builders import cluster, single
+from tests.doctored import shipped
 from tests.running import Written, eventually
 
 pytestmark = pytest.mark.anyio
@@ -234,3 +238,21 @@ def test_the_command_ends_if_the_process_knows_nothing_of_its_round(
     monkeypatch.setattr(verify, "pause", lambda _s: None)
     result = CliRunner().invoke(main, ["verify", "--url", "http://127.0.0.1:1"])
     assert (result.exit_code, text in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({}, ""),
+        ({"problem": NO_CHECK}, f"its last self-check has no result: {NO_CHECK}"),
+        ({"restarts": 2}, "its self-check has found drift; its core was restarted 2 times"),
+        (
+            {"differences": [DIFFERS]},
+            "its self-check has found drift; its core was not restarted: pod a/b: bound on n; after a restart: no room",
+        ),
+    ],
+)
+def test_the_doctor_reports_what_the_self_check_has_found(facts: dict[str, object], text: str) -> None:
+    findings = examine(Facts(load(None), scheduler=shipped(), drift=view(**facts))).findings
+    texts = [finding.what for finding in findings if finding.code in ("Drift", "NotVerified")]
+    assert texts == ([text] if text else [])

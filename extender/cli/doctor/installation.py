@@ -67,8 +67,10 @@ def _drift(facts: Facts) -> Iterator[Finding]:
     if (drift := facts.drift) is None:
         return
     if drift.differences or drift.restarts:
-        first = f": {drift.differences[0].object}: {drift.differences[0].running}" if drift.differences else ""
-        what = f"its self-check has found drift; its core was restarted {many(drift.restarts, 'time')}{first}"
+        restarted = f"restarted {many(drift.restarts, 'time')}" if drift.restarts else "not restarted"
+        what = f"its self-check has found drift; its core was {restarted}"
+        for first in drift.differences[:1]:
+            what += f": {first.object}: {first.running}; after a restart: {first.rebuilt}"
         yield warning("Drift", "muster", what, "report it with the output of muster verify and Muster's log")
     elif drift.problem and not facts.muster:
         yield note("NotVerified", "muster", f"its last self-check has no result: {drift.problem}")
