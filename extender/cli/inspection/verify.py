@@ -28,7 +28,7 @@ def verify(
 ) -> None:
     """Compare what Muster knows with what it would know after a restart.
 
-    Muster builds its state again from the objects that it has read, beside its work, and compares claims, free room,
+    Muster builds its state again from the objects that it has read, beside its work. It compares claims, free room,
     devices, quota, members, and which workloads wait and why. A difference counts if a second check 30 s later finds
     the same.
 

@@ -335,7 +335,7 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> Steps[lis
     largest = sorted(there, key=lambda holder: (-gains[holder.name], holder.name))
     ends = _Ends(question, rows)
     if question.sums:
-        # Then one end is judged without planning: those that are not enough are left out.
+        # Then one end is judged without planning: a holder that frees too little is left out.
         least = question.want - question.fitting(rows)
         singles = [holder for holder in there if gains[holder.name] >= least]
     elif (yield from ends.enough(largest[:MOST_ENDS])):

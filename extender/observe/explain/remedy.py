@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 _NAMED = 4
 MOST_ENDS = 8
-"""The most workloads whose ends are looked at together: with more of them the advice helps nobody."""
+"""The most workloads whose ends are looked at together: longer advice helps no user."""
 
 
 class Help(IntEnum):
@@ -55,7 +55,7 @@ def all_of(names: Sequence[str]) -> str:
 def fewest(singles: Iterable[T], largest: Sequence[T], enough: Callable[[Sequence[T]], Steps[bool]]) -> Steps[list[T]]:
     """Choose a few whose ends together are ``enough``; none if no choice is found.
 
-    The first of ``singles`` that is enough alone; else the first few of ``largest``, without those that are not needed.
+    The first of ``singles`` that is enough alone; else the first few of ``largest``, without superfluous ones.
     """
     for single in singles:
         if (yield from enough([single])):
