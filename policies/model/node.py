@@ -95,3 +95,8 @@ class Node:
     unschedulable: bool = False
     ready: bool = True
     bare: bool = False
+
+    def differs_in_amounts_only(self, other: Node) -> bool:
+        """Whether the nodes admit the same pods, apart from their room, and are in the same domains."""
+        mine = self.name, self.labels, self.taints, self.unschedulable, self.ready
+        return mine == (other.name, other.labels, other.taints, other.unschedulable, other.ready)

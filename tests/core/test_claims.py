@@ -5,16 +5,21 @@ from __future__ import annotations
 import tracemalloc
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.nodes import Facts
 from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Taint, Toleration
 from policies.model.levels import LevelKey
+from policies.placement.columns import Mask
 from policies.placement.snapshot import Snapshot
 from policies.statement import Statement
+from policies.steps import Steps
 from tests.builders import GPU, cluster, node, requests
 from tests.core.invariants import validate_claims
 
@@ -204,6 +209,37 @@ def test_a_label_that_changes_moves_the_node() -> None:
     claims.set_node(replace(claims.nodes["a-0"], labels={CLIQUE: "b"}))
     claims.set_node(replace(claims.nodes["a-1"], labels={}))
     assert domains_of(claims) == {"a-0": "b", "a-1": None, "b-0": "b"}
+
+
+@pytest.mark.parametrize(
+    ("change", "looks"),
+    [
+        ({"allocatable": requests(4)}, 0),
+        ({"labels": {CLIQUE: "b"}}, 1),
+        ({"taints": (Taint("spot", "", "NoSchedule"),)}, 1),
+        ({"unschedulable": True}, 1),
+        ({"ready": False}, 1),
+    ],
+)
+def test_nodes_are_selected_again_if_more_than_an_amount_has_changed(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], looks: int
+) -> None:
+    claims = Claims()
+    for machine in cluster("a: 2x8"):
+        claims.set_node(machine)
+    asks = Selection(((CLIQUE, "a"),))
+    assert claims.snapshot().eligible(asks).tolist() == [True, True]
+    looked: list[Selection] = []
+    evaluate = Facts._evaluate
+
+    def evaluating(self: Facts, selection: Selection) -> Steps[Mask]:
+        looked.append(selection)
+        return evaluate(self, selection)
+
+    monkeypatch.setattr(Facts, "_evaluate", evaluating)
+    claims.set_node(replace(claims.nodes["a-0"], **change))
+    assert claims.snapshot().eligible(asks).tolist() == [not looks, True]
+    assert len(looked) == looks
 
 
 def test_domains_of_long_ago_are_forgotten() -> None:

@@ -291,7 +291,10 @@ class Table:
         if before is None:
             self.allocatable[:, row] = self.free[:, row] = 0
         self._list(row, node)
-        facts.note(row, node)
+        if before is not None and before.differs_in_amounts_only(node):
+            facts.nodes[node.name] = node  # what is known of all nodes by their labels and taints stays
+        else:
+            facts.note(row, node)
         return before
 
     def offer(self, name: str, amounts: Requests, what: str) -> bool:
