@@ -236,7 +236,7 @@ def raised(tree: ast.AST) -> Iterator[str]:
     """
     for call in ast.walk(tree):
         match call:
-            case ast.Call(func=ast.Attribute(value=of, attr="wake" | "_wake"), args=[cause]):
+            case ast.Call(func=ast.Attribute(value=of, attr="wake" | "_wake" | "wake_in_steps"), args=[cause]):
                 names = {node.id for node in ast.walk(cause) if isinstance(node, ast.Name)}
                 yield from names & {*KINDS}
                 if names & {"ANY_ROOM", "EVERY_ROOM"}:

@@ -373,3 +373,17 @@ def test_no_slice_of_a_restart_is_long() -> None:
     synced = calls(lambda: script.feed(Synced()))
     assert max(synced, *ticks(script)) < 16_500
     assert script.core.state.process.recovered
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_no_slice_is_long_when_there_may_be_what_many_wait_for(*, alike: bool) -> None:
+    nodes, ends = cluster("a: 2x8"), single("ends", gpus=8, node="a-1")
+    script = Script(*nodes, single("stays", gpus=8, node="a-0"), ends, limits=Limits(slice_units=25), checked=100_000)
+    for number in range(2500):
+        appear(script, gang(f"waits-{number}", 2, cpu=1 if alike else 1 + number % 90))
+    ticks(script)
+    for event in (NodeSeen(replace(nodes[0], labels={**nodes[0].labels, "new": "yes"})), PodGone(ends.uid)):
+        script.feed(event)
+        slices = ticks(script)
+        assert len(slices) > 100
+        assert max(slices) < 16_500

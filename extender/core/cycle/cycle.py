@@ -260,7 +260,7 @@ class Cycle:
             return
         dropped = yield from self._drop_shortfalls(freed, changed, ended, gone=gone)
         if every or dropped or victims:
-            self._pending.wake(EVERY_ROOM if every else ANY_ROOM)
+            yield from self._pending.wake_in_steps(EVERY_ROOM if every else ANY_ROOM)
             self._wake_for_victims(quota=victims)
         yield from self._backfilling.renew(self._now)
         line = yield from self._whole_line()
@@ -298,7 +298,8 @@ class Cycle:
         for scope, shape in self._shortfalls.shapes(Lack.ROOM) if changed or gone else ():
             concerned, cost = yield from metered(concerns(freed, changed, shape, self._claims, gone=gone))
             if concerned or self._shortfalls.names(Lack.ROOM, shape, scope, ended):
-                self._shortfalls.drop(Lack.ROOM, shape, scope)
+                for roomy in self._shortfalls.drop(Lack.ROOM, shape, scope):
+                    yield from self._pending.wake_in_steps(RoomFor(*roomy))
                 dropped = True
             self._wasted_units += cost
         yield from self._shortfalls.forget(self._pending.keys, self._store.workloads)

@@ -20,7 +20,6 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from math import floor
 from operator import attrgetter
 from typing import NamedTuple, assert_never
@@ -37,7 +36,7 @@ from policies.api import QueuePolicy, SortKey
 from policies.model import Constraints, GroupKey, Labels, Pod, Requests, Spread
 from policies.model.queues import ClusterQueue, FlavorResource
 from policies.quota.shares import QueueOrder
-from policies.steps import AT_ONCE, Steps
+from policies.steps import AT_ONCE, Steps, batched, finish
 
 _DAY_S = 86_400
 Turn = tuple[int, SortKey]
@@ -540,14 +539,20 @@ class Pending:
             case FreedQuota():
                 self._invited.setdefault((cause.queue, cause.amounts), []).extend(cause.shapes)
             case RoomFor() | QuotaFor():
-                places = [*self._parked[RoomFor]] if cause == EVERY_ROOM else [cause]
-                self._rouse(cause, chain.from_iterable(map(self.parked, places)))
+                finish(self.wake_in_steps(cause))
             case Nodes():
                 self._changes.nodes = True
             case Config(namespace):
                 self._rouse(cause, [key for key in self.keys if namespace in (None, key.namespace)])
             case _:
                 assert_never(cause)
+
+    def wake_in_steps(self, cause: RoomFor | QuotaFor) -> Steps[None]:
+        """Do the same as ``wake``, batch by batch: any number of workloads may wait for room of a shape."""
+        places = [*self._parked[RoomFor]] if cause == EVERY_ROOM else [cause]
+        for keys in batched(key for place in places for key in self.parked(place)):
+            self._rouse(cause, keys)
+            yield len(keys) // 4
 
     def park(self, workload: Workload, *wake_on: WakeOn, turns: tuple[Turn, Turn] | None = None) -> None:
         """Park a workload after its turn, unless it is due again. ``turns``: given if it waits for quota alone."""

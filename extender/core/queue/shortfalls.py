@@ -5,6 +5,7 @@ Each has a scope: a shortfall of one queue says nothing about another.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -50,14 +51,14 @@ _NOTHING: dict[Shape, Shortfall] = {}
 
 
 class Shortfalls:
-    """The cached shortfalls, by lack, scope and shape. ``wake`` is called for each shape that may have room now."""
+    """The cached shortfalls, by lack, scope and shape. ``wake`` is called for shapes whose queue got quota back."""
 
     def __init__(self, wake: Callable[[WakeCause], None]) -> None:
         self._wake = wake
         self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
         self._maybe_available: dict[Scope, set[Amounts]] = {}
         """Quota freed since the shortfall was cached: may suffice, unless a workload earlier in line takes it."""
-        self._shapes: dict[Shape, int] = {}
+        self._shapes = Counter[Shape]()
         self._above: dict[Shape, dict[tuple[Scope, Shape], None]] = {}
         """Shapes whose shortfall rests on that of a tried shape. In a queue a shape is tried once for each flavor."""
 
@@ -98,7 +99,7 @@ class Shortfalls:
             self._above.setdefault(rest, {})[scope, shape] = None
         shortfalls = self._known[lack].setdefault(scope, {})
         if shape not in shortfalls:
-            self._shapes[shape] = self._shapes.get(shape, 0) + 1
+            self._shapes[shape] += 1
         wake_on = RoomFor(scope, shape) if lack is Lack.ROOM else QuotaFor(scope, shape)
         shortfalls[shape] = Shortfall(cause, wake_on, waits_for)
         if lack is Lack.QUOTA and waits_for is not None:
@@ -108,13 +109,18 @@ class Shortfalls:
         """The shapes that have that lack, with their scopes."""
         return iter([(scope, shape) for scope, shortfalls in self._known[lack].items() for shape in shortfalls])
 
-    def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> None:
-        """Drop a shortfall that may be wrong now, and all shortfalls that rest on it."""
-        if lack is Lack.ROOM:
-            self._wake(RoomFor(scope, shape))
+    def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> list[tuple[Scope, Shape]]:
+        """Drop a shortfall that may be wrong now, and all shortfalls that rest on it.
+
+        Returns the scopes and shapes that may have room now. The caller wakes the workloads.
+        """
         self._take(lack, scope, shape)
-        for above, resting in self._above.pop(shape, {}) if (lack, scope) == (Lack.ROOM, EVERYBODY) else ():
-            self.drop(lack, resting, above)
+        if lack is not Lack.ROOM:
+            return []
+        dropped = [(scope, shape)]
+        for above, resting in self._above.pop(shape, {}) if scope == EVERYBODY else ():
+            dropped += self.drop(lack, resting, above)
+        return dropped
 
     def reopen(self, scope: Scope, is_there: IsThere | None = None) -> dict[Shape, Amounts | None]:
         """Handle freed quota of a queue, which may end its shortfalls. Returns the shapes that may have quota now.
@@ -135,7 +141,8 @@ class Shortfalls:
                 ending = {shape: None for shape, waits_for in ending.items() if waits_for is None}
             reopened |= dict.fromkeys(ending)
             for shape in ending:
-                self.drop(lack, shape, scope)
+                for roomy in self.drop(lack, shape, scope):
+                    self._wake(RoomFor(*roomy))
         return reopened
 
     def confirm(self, shape: Shape, scope: Scope, is_there: IsThere) -> Unplaced | None:
@@ -159,8 +166,8 @@ class Shortfalls:
 
     def clear(self, lack: Lack) -> None:
         """Drop all shortfalls of that lack. The caller wakes the workloads."""
-        for scope, shape in self.shapes(lack):
-            self._take(lack, scope, shape)
+        self._known[lack] = {}
+        self._shapes = Counter(shape for other in self._known for _, shape in self.shapes(other))
 
     def forget(self, waiting: Collection[GroupKey], workloads: Mapping[GroupKey, Workload]) -> Steps[None]:
         """Forget shapes that no waiting workload has any more."""

@@ -7,11 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from extender.core.ledger.pending import ANY_ROOM, Config, FreedQuota, Own, Pending, QuotaFor, RoomFor, WakeCause
+from policies.steps import quickly
 
 
 def _unless(patch: pytest.MonkeyPatch, lost: Callable[[Pending, WakeCause], bool]) -> None:
-    wake = Pending.wake
+    wake, in_steps = Pending.wake, Pending.wake_in_steps
     patch.setattr(Pending, "wake", lambda self, cause: None if lost(self, cause) else wake(self, cause))
+    patch.setattr(
+        Pending, "wake_in_steps", lambda self, cause: quickly(None) if lost(self, cause) else in_steps(self, cause)
+    )
 
 
 def room_that_comes_free_wakes_nothing(patch: pytest.MonkeyPatch) -> None:
