@@ -314,6 +314,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (platforms.pods_that_are_not_ready_count_as_ended, 100072, "is promised .*, where the room is"),
     (drifting.room_of_a_pod_that_was_deleted_stays_taken, 11, "the self-check finds drift: pod "),
     (drifting.quota_of_every_fifth_pod_is_counted_twice, 46, "the self-check finds drift: ClusterQueue "),
+    (drifting.every_seventh_workload_is_parked_for_no_cause, 4, "the self-check finds drift: .* no cause wakes it"),
     (backfill.ends_of_backfilled_workloads_ignored, 3000004, "was to start by|may go to .*, where .* is kept"),
     (backfill.reservations_outlive_their_owners, 3000012, "waits no more, and has"),
     (backfill.reservations_for_members_beyond_the_minimum, 3000109, "waits no more, and has"),
@@ -332,6 +333,7 @@ FOUND: list[tuple[Plant, int, str]] = [
 DRIFTS = (
     drifting.room_of_a_pod_that_was_deleted_stays_taken,
     drifting.quota_of_every_fifth_pod_is_counted_twice,
+    drifting.every_seventh_workload_is_parked_for_no_cause,
     jobs.adopted_starts_hold_nobody_back,
 )
 """The self-check alone finds them."""

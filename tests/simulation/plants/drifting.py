@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner
+from extender.core.ledger.pending import Pending, WakeOn
 from extender.core.ledger.quotas import QuotaUses, Use
 from policies.model import GroupKey
 
@@ -34,3 +35,15 @@ def quota_of_every_fifth_pod_is_counted_twice(patch: pytest.MonkeyPatch) -> None
             tree.use(use.queue, use.usage)
 
     patch.setattr(QuotaUses, "put", counted)
+
+
+def every_seventh_workload_is_parked_for_no_cause(patch: pytest.MonkeyPatch) -> None:
+    """It waits on, although something of its own still wakes it."""
+    park, parks = Pending._park, count(1)
+
+    def parked(self: Pending, key: GroupKey, *wake_on: WakeOn) -> None:
+        park(self, key, *wake_on)
+        if next(parks) % 7 == 0:
+            self._unpark(key)
+
+    patch.setattr(Pending, "_park", parked)
