@@ -107,7 +107,6 @@ UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
     "too many wait in a namespace, and a restart lets others of them in": lambda core: (
         core.state.pending.keeps_some_out
     ),
-    "pods of a started job did not come, and no object says of which": lambda core: core.state.failed_creation.any,
 }
 """While one of these holds for either core, pending workloads are not compared, since their turns differ."""
 

@@ -74,6 +74,7 @@ class Check:
                 yield
         fresh.trials.learn(running.trials)
         fresh.preemptions.learn(running.preemptions, now)
+        fresh.failed_creation.learn(running.failed_creation)
         if running.process.paused_until > now:
             self._fresh.handle(Paused(running.process.paused_until), now)
         if (served := self._running.capacity_served) is not None:

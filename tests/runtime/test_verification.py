@@ -94,6 +94,14 @@ def test_a_workload_that_no_cause_wakes_is_found(lost: str) -> None:
     assert str(difference) == "default/large: waits, and no cause wakes it (NoRoom); after a restart: waits (NoRoom)"
 
 
+def test_what_waits_is_compared_after_a_job_whose_pods_did_not_come() -> None:
+    script = settled(*RUNS, *WAITS)
+    script.core.state.failed_creation.fail(key("large"), 0, script.now, in_full=True)
+    check = checked(script, *RUNS, *WAITS)
+    assert check.comparison.differences == []
+    assert not check.comparison.left_out
+
+
 def test_what_is_under_way_is_left_out() -> None:
     script = settled(*gang("train", 2))
     assert script.core.state.claims.all(), "its nodes are promised"

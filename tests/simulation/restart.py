@@ -40,7 +40,6 @@ from extender.core.events import (
 )
 from extender.core.explain.reasons import reason_of
 from extender.core.ledger.claims import SlotOf
-from extender.core.ledger.pending import put_off
 from extender.core.ledger.state import State
 from extender.runtime.driver import Action, Driver
 from extender.runtime.requests import LookAtPod, Response, Send
@@ -90,6 +89,7 @@ class Restart:
         unsuccessful evictions at once.
         """
         self.state.preemptions.learn(known.preemptions, now)
+        self.state.failed_creation.learn(known.failed_creation)
         for key in self.state.workloads.keys() & known.workloads.keys():
             nodes = known.workloads[key].retries.nodes
             self.state.workloads[key].retries.nodes.update(nodes)
@@ -164,8 +164,6 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
     for key in different:
         if key in asking or _is_explained(before, key) or _lacks_their_quota(before, key, says, [*asking, *keeping]):
             continue
-        if "QueueOrder" in (reasons[key], says.get(key)) and _forgets_order(before, after, key):
-            continue
         yield f"{key} is {reasons[key]}, and after a restart {says.get(key)}"
     kept, keeps = _claims(before), _claims(after)
     again = {str(SlotOf(key, slot)) for key in keeping for slot in after.workloads[key].reserved}
@@ -194,22 +192,6 @@ def _asks_again(state: State, key: GroupKey, says: Mapping[GroupKey, str]) -> bo
 def _lacks_their_quota(state: State, key: GroupKey, says: Mapping[GroupKey, str], others: list[GroupKey]) -> bool:
     """Whether ``others``, which request nodes or keep room again, have the quota in its tree that it would have."""
     return says.get(key) == "NoQuota" and any(_tree_of(state, other) == _tree_of(state, key) for other in others)
-
-
-def _forgets_order(before: State, after: State, key: GroupKey) -> bool:
-    """Whether a job of the workload's queue is put off by the old life alone.
-
-    No object says that pods of a job were not created. A new life plans such a job in its normal order, once.
-    """
-    queue = before.quotas.queue_of(key)
-    waiting = (
-        () if queue is None else (other for other in before.quotas.members.of(queue.name) if other in after.workloads)
-    )
-    return any(
-        put_off(before.failed_creation, before.workloads[other])
-        > put_off(after.failed_creation, after.workloads[other])
-        for other in waiting
-    )
 
 
 def _tree_of(state: State, key: GroupKey) -> str | None:

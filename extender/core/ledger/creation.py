@@ -468,6 +468,11 @@ class FailedCreation:
             del self._of[next(iter(self._of))]
         return not (went_last or cured)
 
+    def learn(self, known: FailedCreation) -> None:
+        """Take over every failure that another core has seen."""
+        self._jobs |= known._jobs
+        self._of |= known._of
+
     def cure(self, key: GroupKey, priority: int) -> bool:
         """Record that all pods of a workload were created.
 
@@ -489,11 +494,6 @@ class FailedCreation:
     def namespace_gone(self, namespace: str) -> None:
         """Forget a namespace that was deleted, and with it the reason why pods were not created."""
         self._of.pop(namespace, None)
-
-    @property
-    def any(self) -> bool:
-        """Whether any failure is remembered."""
-        return bool(self._jobs or self._of)
 
     def has_failed(self, key: GroupKey) -> bool:
         """Return whether pods of this job were not created at its last start."""
