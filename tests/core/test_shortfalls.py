@@ -14,6 +14,7 @@ from extender.core.workload.workload import Workload
 from policies.api import SortKey, WaitingGang
 from policies.guard import GuardedQueue
 from tests.builders import key
+from tests.effort import calls
 
 NO_ROOM, OTHER = NoRoom(Short(0, 2, grows=False, near="", holders=NOBODY, detail="")), NoRoom(LaterWave())
 
@@ -50,6 +51,16 @@ def test_a_scope_is_dropped_by_itself() -> None:
     known.drop(Lack.ROOM, wanted, "team-a")
     assert known.get(wanted, "team-a") is None
     assert not len(known)
+
+
+def test_room_is_cleared_without_a_look_at_what_lacks_quota() -> None:
+    known, wanted = fresh(), shape()
+    for cached in (wanted, *(shape() for _ in range(1000))):
+        known.cache(Lack.QUOTA, cached, OTHER, "team-a")
+    known.cache(Lack.ROOM, wanted, NO_ROOM)
+    assert calls(lambda: known.clear(Lack.ROOM)) < 20
+    assert known.get(wanted, "team-b") is None
+    assert known.get(wanted, "team-a") is OTHER
 
 
 def test_shapes_that_nobody_asks_for_are_forgotten() -> None:

@@ -5,7 +5,6 @@ Each has a scope: a shortfall of one queue says nothing about another.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -58,7 +57,7 @@ class Shortfalls:
         self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
         self._maybe_available: dict[Scope, set[Amounts]] = {}
         """Quota freed since the shortfall was cached: may suffice, unless a workload earlier in line takes it."""
-        self._shapes = Counter[Shape]()
+        self._shapes: dict[Shape, int] = {}
         self._above: dict[Shape, dict[tuple[Scope, Shape], None]] = {}
         """Shapes whose shortfall rests on that of a tried shape. In a queue a shape is tried once for each flavor."""
 
@@ -99,7 +98,7 @@ class Shortfalls:
             self._above.setdefault(rest, {})[scope, shape] = None
         shortfalls = self._known[lack].setdefault(scope, {})
         if shape not in shortfalls:
-            self._shapes[shape] += 1
+            self._shapes[shape] = self._shapes.get(shape, 0) + 1
         wake_on = RoomFor(scope, shape) if lack is Lack.ROOM else QuotaFor(scope, shape)
         shortfalls[shape] = Shortfall(cause, wake_on, waits_for)
         if lack is Lack.QUOTA and waits_for is not None:
@@ -166,8 +165,12 @@ class Shortfalls:
 
     def clear(self, lack: Lack) -> None:
         """Drop all shortfalls of that lack. The caller wakes the workloads."""
+        left = self._shapes
+        for _, shape in self.shapes(lack):
+            left[shape] -= 1
+            if not left[shape]:
+                del left[shape]
         self._known[lack] = {}
-        self._shapes = Counter(shape for other in self._known for _, shape in self.shapes(other))
 
     def forget(self, waiting: Collection[GroupKey], workloads: Mapping[GroupKey, Workload]) -> Steps[None]:
         """Forget shapes that no waiting workload has any more."""
