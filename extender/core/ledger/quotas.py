@@ -637,14 +637,14 @@ class Quotas:
             self.count_unseen(workload)
             lacking = bool(workload.members.slots.lacking)
             state = (
-                *(
-                    workload.releasing,
-                    workload.has_bound_quorum,
-                    workload.starting,
-                    lacking,
-                    lacking and workload.has_promised_quorum,
-                ),
-                *(workload.priority, workload.paused, workload.release.complete),
+                workload.releasing,
+                workload.has_bound_quorum,
+                workload.starting,
+                lacking,
+                lacking and workload.has_promised_quorum,
+                workload.priority,
+                workload.paused,
+                workload.release.complete,
             )
             self._state_changes += self.members.set_state(key, state)
             self.past.touch(key)
@@ -770,8 +770,10 @@ class Quotas:
 
     def count_unseen(self, workload: Workload) -> None:
         """Set the use of the workload's pods without a node, if another client has started its job."""
-        key, queue = workload.key, self.queue_of(workload.key)
-        uses = self.uses.of(key)
+        key = workload.key
+        if workload.job is None and key not in self.counted:
+            return
+        queue, uses = self.queue_of(key), self.uses.of(key)
         before = {owner: use for owner, use in uses.items() if isinstance(owner, Unseen)}
         there = [use for owner, use in uses.items() if not use.unseen or isinstance(owner, SlotOf)]
         after = {} if queue is None else unseen_of(workload, queue, there)
