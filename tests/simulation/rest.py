@@ -372,6 +372,8 @@ def _uptake_complaints(world: World, room: Room, plan: Plan) -> Iterator[str]:
         pods = [pod for podset in job.podsets.podsets for pod in podset.pods()]
         if len(pods) < group.min_member:
             continue  # it lacks members, whatever room there is
+        if any(pod.group_key == key and pod.live and pod.queue != group.queue for pod in world.api.pods.values()):
+            continue  # a pod that was moved into the gang contradicts it
         rooms = rooms_with_quota(world, room, key, group.queue, pods, len(pods))
         if any(_placeable(world, room_there, pods, (), plan) >= len(pods) for room_there in rooms):
             yield f"{key} is not taken up, and there is room for its pods"
