@@ -186,6 +186,22 @@ def test_members_that_name_different_queues_contradict_each_other() -> None:
     assert reason(script, "first") == Reason("Contradiction", "its members have different queues: others, team")
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_a_gang_that_runs_without_a_queue_uses_no_quota_of_that_of_a_later_member(*, first: bool) -> None:
+    """Seed 6007678: after a restart it did where the other member came first."""
+    script = Script(*cluster("a: 2x8"))
+    there = gang("train", 2)
+    script.see(*there)
+    script.run(there)
+    moved = replace(there[0], uid="moved", name="moved", index=None, queue="team")
+    later = Script(*cluster("a: 2x8"), synced=False, now=script.now)
+    show(later, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    bound = [script.pods[pod.uid] for pod in there]
+    later.see(*([moved, *bound] if first else [*bound, moved]))
+    later.feed_synced()
+    assert used(later, "team") == 0
+
+
 def test_what_the_queue_does_not_cover_is_not_to_be_had() -> None:
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 32}))

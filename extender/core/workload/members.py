@@ -191,11 +191,12 @@ class MemberDeclarations:
         return max(pods, key=pods.__getitem__, default="")
 
     def queue(self, of_group: str) -> str:
-        """The LocalQueue that the members name, who agree, or else the one that their PodGroup names (``of_group``).
+        """The LocalQueue that the members name, or else the one that their PodGroup names (``of_group``).
 
+        Of members that contradict each other the first by name counts, so that their order does not matter.
         A Queue of Volcano counts if there is no LocalQueue; that of the PodGroup goes first, as in Volcano.
         """
-        of_pods = next(iter(self.queues), "")
+        of_pods = min(self.queues, default="")
         named = (of_pods, of_group)
         return next((name for name in named if name and not name.startswith(VOLCANO)), of_group or of_pods)
 

@@ -457,7 +457,7 @@ class Workload:
 
         While members are on nodes, this is the queue whose quota they use, whatever was written since.
         """
-        if used := next(iter(self.members.used), ""):
+        if used := min(self.members.used, default=""):
             return used
         if self.job is not None:
             return self.job.queue
