@@ -422,6 +422,23 @@ def test_a_reservation_stays_when_another_workload_becomes_the_first_of_a_strict
     assert all(map(script.planned, big)) is passes
 
 
+def test_no_room_is_reserved_for_a_workload_behind_the_first_of_a_strict_queue() -> None:
+    """Seed 3001011: the reserved room was free, and the reservation was written anew each second."""
+    script = Backlog(*cluster("a: 2x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 64}, strategy=Strategy.STRICT))
+    first = script.start("first", 2, 1000, queue="team")
+    script.wait("big", 2, 500, queue="team")
+    script.advance(AFTER_S + 1)
+    assert script.reservation("big") is not None
+    script.wait("never", 3, 500, queue="team", priority=10)
+    script.end(first)
+    assert script.reason("big") == "QueueOrder"
+    assert script.reservation("big") is None
+    writes = len(script.written)
+    script.advance(AFTER_S)
+    assert len(script.written) == writes
+
+
 def test_a_workload_leaves_its_reserved_room_to_a_higher_priority_that_has_reserved_it_from_later_on() -> None:
     """Seed 3001708: an end came early, and the lower priority started, for longer than until the later instant."""
     script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))

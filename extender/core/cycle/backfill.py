@@ -325,6 +325,8 @@ class Backfilling:
             return False
         if workload.has_promised_quorum or workload.resumes or workload.release.complete:
             return False
+        if self._admission.strict.waits_behind(workload) is not None:
+            return False  # room alone does not start it, and the first of its queue may need that room
         return workload.demand is None or workload.demand.trouble is None
 
     def _end(self, key: GroupKey, now: float) -> None:
