@@ -670,6 +670,17 @@ def test_a_gang_whose_owner_makes_all_of_it_anew_gets_its_room(order: Order | No
     assert not filler(script)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("how", ["fails", "is deleted", "fails while it is deleted", "is gone"])
+def test_the_room_of_the_last_member_is_kept_too_where_the_owner_makes_all_anew(how: str, count: int) -> None:
+    script, pods = owned_and_running(count)
+    for pod in pods:
+        lose(script, script.pods[pod.uid], how)
+    script.advance(10)
+    assert not filler(script)
+    assert len(script.core.state.room.reserved_rooms(script.gang("statefulset-web"))) == count
+
+
 def test_a_gang_that_its_owner_does_not_make_anew_in_time_keeps_nothing() -> None:
     script, pods = owned_and_running(3)
     all_go(script, pods)

@@ -162,8 +162,9 @@ class Revocations:
         A replacement that loses its promise gets no more time.
         """
         release = workload.release
-        goes_on = (workload.members.started and release.complete) or (release.gone_whole and bool(workload.remade))
-        runs = goes_on and not (workload.admitted or workload.paused or release.given_back)
+        goes_on = workload.members.started and release.complete
+        comes_again = bool(workload.remade) and (release.complete or release.gone_whole)
+        runs = (goes_on or comes_again) and not (workload.admitted or workload.paused or release.given_back)
         ends = workload.key in self._preemptions.leaving or (workload.group is not None and workload.group.deleting)
         if claim is None or not runs or ends or now >= release.reserved_until:
             return
