@@ -365,11 +365,11 @@ class Claims:
     def _end_release(self, key: GroupKey) -> None:
         """Record that the gang is whole, or that none of it is bound.
 
-        A whole gang that lacks a member may have its room kept.
+        A whole gang that lacks a member may have its room kept, and so may one that its owner makes again.
         """
         sight = self._shown.sight(key)
-        books = (self.kept,) if sight is not None and sight.partial else (self.kept, self.seats.maybe)
-        self._keep_no_longer(key, *books)
+        may_be_kept = sight.partial if sight is not None and sight.bound else self.seats.outlasts_its_pods(key)
+        self._keep_no_longer(key, *((self.kept,) if may_be_kept else (self.kept, self.seats.maybe)))
 
     def _keep_no_longer(self, key: GroupKey, *books: dict[str, Claim]) -> None:
         """End the kept room of the gang. ``books``: only in these books, if given."""

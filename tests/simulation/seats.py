@@ -38,6 +38,8 @@ class Seats:
         self._seat_s = seat_s
         self._seated: dict[str, Pod] = {}
         """Members with a node whose end is yet to be seen."""
+        self._makers: dict[GroupKey, GroupKey] = {}
+        """The owner of each gang that had a member on a node."""
         self._ended: set[str] = set()
         self._evicted: set[str] = set()
         self._until: dict[GroupKey, float] = {}
@@ -73,6 +75,8 @@ class Seats:
             self._doubt(before.group_key if before is not None else None)
         if not pod.terminal and pod.group_key is not None:
             self._seated[pod.uid] = pod
+            if pod.group is not None and pod.group.owner:
+                self._makers[pod.group_key] = GroupKey(pod.namespace, pod.group.owner)
         elif pod.group_key is None:
             self._doubt_node(node)
 
@@ -139,6 +143,12 @@ class Seats:
         until = self._until.get(claim.gang, 0.0) if claim is not None and claim.gang is not None else 0.0
         if claim is not None and until > self._now:
             self.maybe[uid] = Claim(claim.gang, claim.node, claim.requests, until)
+
+    def outlasts_its_pods(self, key: GroupKey) -> bool:
+        """Whether room may be kept while none of the gang is left, because its owner makes all of it again."""
+        maker = self._makers.get(key)
+        owner = self._shown.owners.get(maker) if maker is not None else None
+        return owner is not None and not owner.ends
 
     def lapse(self, now: float) -> bool:
         """Returns whether some room is free again."""

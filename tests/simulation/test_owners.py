@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.effects import Milestone
 from extender.core.engine import Engine
-from extender.core.events import OwnerGone, OwnerSeen, PodSeen, Tick
+from extender.core.events import OwnerGone, OwnerSeen, PodGone, PodSeen, Tick
 from policies.model import GroupKey, Order, Pod
-from tests.builders import cluster, requests
+from tests.builders import cluster, gang, requests
 from tests.simulation.drawing import draw
-from tests.simulation.lives import Life, nomination
+from tests.simulation.lives import Life, nomination, reached
 from tests.simulation.model.owner import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
 from tests.simulation.model.world import World
 from tests.simulation.owner_plan import has_owners
@@ -196,3 +197,30 @@ def test_pods_whose_owner_is_gone_keep_their_room_while_as_many_are_there_as_it_
     life.tell(going)
     complaint = judge_kept_in_vain(PodSeen(members[0]), life.shown, life.claims)
     assert complaint == f"{KEY} is promised room, and 1 of 2 members exist"
+
+
+@pytest.mark.parametrize("how", ["fail", "are gone"])
+@pytest.mark.parametrize("ends", [True, False])
+def test_room_of_a_gang_that_its_owner_makes_again_may_be_kept_while_none_of_it_is_left(
+    how: str, *, ends: bool
+) -> None:
+    """Seed 547: promised pods of a group were deleted after its only bound pod had failed."""
+    owner = OwnerObject(KEY, "uid-web", STATEFUL_SET, TEMPLATE, 3, Order.TOGETHER)
+    life = Life(*cluster("a: 3x8"))
+    life.tell(OwnerSeen(owner.shown()))
+    *running, promised = pods(owner, 3)
+    life.see(*running, promised)
+    for at, pod in enumerate(running):
+        life.bind(pod, f"a-{at}")
+        life.see(replace(pod, node=f"a-{at}"))
+    life.tell(Tick(), nomination(promised, "a-2"))
+    life.tell(OwnerSeen(replace(owner.shown(), ends=ends)))
+    for at, pod in enumerate(running):
+        life.tell(PodSeen(replace(pod, node=f"a-{at}", phase="Failed")) if how == "fail" else PodGone(pod.uid))
+    life.tell(Tick(), reached(promised, Milestone.FORGOTTEN), nomination(promised, None))
+    rival = gang("rival", 3)
+    life.see(rival)
+    assert life.late() is ends
+    life.now += 60
+    life.tell(Tick())
+    assert life.late()
