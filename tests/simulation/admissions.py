@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -333,7 +332,7 @@ class Slots:
 
 
 OURS = "muster"
-_UNFOUNDED = re.compile("the start that is written on it does not hold: (there is no Local|Cluster)Queue")
+_UNFOUNDED = "the start that is written on it does not hold"
 _TRIED_AGAIN_S = 30.0
 """15 s, and the time of dry runs before it, and of requests without an answer."""
 
@@ -490,7 +489,7 @@ class Admissions:
         """
         key = effect.job.key
         bound = any(pod.node for pod in self.slots.pods(key) if pod.owner == effect.job.uid)
-        doubted = _UNFOUNDED.search(effect.reason) and not bound
+        doubted = _UNFOUNDED in effect.reason and not bound
         if doubted and (admission := self.slots.of.get(key)) is not None and admission.inherited:
             admission.note("its queue does not bear its start out, and nothing else proves it")
 

@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Milestone, Reached, StartJob, SuspendJob
-from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
+from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueGone, QueueSeen, Synced, Tick
 from policies.model import NodeWait, Pod, Reservation, Victim
 from policies.model.queues import VOLCANO, Evicts, LocalQueue, Preemption, QueueObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key, requests
@@ -268,3 +268,20 @@ def test_a_start_of_an_earlier_life_without_bound_pods_holds_as_far_as_its_queue
     unfounded = "the start that is written on it does not hold: ClusterQueue team has no quota for its GPUs"
     complaint = life.ask(SuspendJob(started.shown(), unfounded))
     assert ("without a cause" in (complaint or "")) is not may
+
+
+@pytest.mark.parametrize("gone", [LocalQueue("default", "team", "team"), cluster_queue("team", {"fast": 8}), None])
+@pytest.mark.parametrize("words", ["there is no LocalQueue team", "LocalQueue team points to ClusterQueue team"])
+def test_what_the_queue_is_decides_whether_a_start_holds_and_not_the_words_of_the_reason(
+    gone: QueueObject | None, words: str
+) -> None:
+    """Seed 20206: a ClusterQueue was deleted while Muster was down."""
+    life, spec = Life(), replace(batch(1), queue="team")
+    started = written(spec, StartJob(spec.shown(), {"": ("a-0",)}, 1))
+    assert isinstance(started, BatchJob)
+    life.tell(JobSeen(started.shown()))
+    if gone is not None:
+        life.tell(QueueGone(gone))
+    life.tell(Synced())
+    complaint = life.ask(SuspendJob(started.shown(), f"the start that is written on it does not hold: {words}"))
+    assert ("without a cause" in (complaint or "")) is (gone is None)
