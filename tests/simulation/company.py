@@ -27,8 +27,8 @@ class Company:
         self._others: dict[GroupKey, tuple[dict[str, Pod], dict[str, Pod]]] = {}
         """The other pods of each gang, which may be gone.
 
-        First the pods that had a node or a promise when the first of its current plans was made. Then the pods that
-        were on a node or nominated since.
+        First the pods that had a node or a promise when the first of its current plans was made, and members that
+        were nominated by an earlier plan. Then the pods that were on a node or nominated since.
         """
         self._refused: set[GroupKey] = set()
         """Gangs that kube-scheduler has refused: the members of a node may be tried one by one from then on."""
@@ -99,7 +99,7 @@ class Company:
         earlier = [seat for seat in mine if seat[0].uid not in new]
         sure = not self._counts_others(pod for pod, _ in seats)
         if sure and not (earlier and key in self._others):
-            self._others[key] = self._beside(key), {}
+            self._others[key] = self._beside(key) | self._nominated_before(key, mine), {}
         first = sure and len(mine) == len(seats)
         self._planned[key] = ([*self.bound(), *others], nodes) if first else None
         for pod, node in seats:
@@ -134,6 +134,17 @@ class Company:
     def _beside(self, key: GroupKey) -> dict[str, Pod]:
         there = [pod for pod, _ in (*self.bound(), *self.promised(but=key)) if pod.group_key != key]
         return {pod.uid or pod.name: pod for pod in (*there, *nominated(self._shown.pods.values()))}
+
+    def _nominated_before(self, key: GroupKey, plan: Seats) -> dict[str, Pod]:
+        """The members that are still nominated for a node where the plan has others, but not them.
+
+        kube-scheduler may try the plan before it knows that these nominations have ended, and keeps room for them.
+        """
+        planned = {pod.uid: node for pod, node in plan}
+        nominations = {uid: pod.nominated_node for uid, pod in self._shown.members.get(key, {}).items() if not pod.node}
+        nodes = set(planned.values())
+        stale = (uid for uid, node in nominations.items() if node in nodes and planned.get(uid) != node)
+        return {uid: self._shown.pods[uid] for uid in stale}
 
     def started(self, effect: Effect) -> str | None:
         """The fault of the nodes that a job is to be started with."""

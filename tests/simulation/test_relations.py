@@ -319,6 +319,21 @@ def test_a_plan_is_given_up_for_a_pod_of_no_lower_priority_that_kube_scheduler_h
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
+@pytest.mark.parametrize(("whose", "where", "wrong"), [(1, "a-0", False), (1, "a-1", True), (0, "a-0", True)])
+def test_a_plan_may_be_given_up_for_a_member_that_an_earlier_plan_nominated_for_a_node_of_others(
+    whose: int, where: str, *, wrong: bool
+) -> None:
+    """Seed 40392: kube-scheduler keeps room for the member until it knows that its nomination has ended."""
+    pods = members(2, Constraints())
+    life = Life(*cluster("a: 2x8"), *pods)
+    life.see(replace(pods[whose], nominated_node=where))
+    plan = Nominate(pods[0].uid, "default", pods[0].name, "a-0")
+    life.tell(Tick(), plan, Reached(key("train"), Milestone.PLANNED, 1, 0.0))
+    life.see(replace(pods[whose], nominated_node=None))
+    end = Reached(key("train"), Milestone.FORGOTTEN, 1, 0.0, RevokedFor.NODE_REFUSED, "kube-scheduler refused it")
+    assert bool(life.company.given_up(end, calm=True)) is wrong
+
+
 @pytest.mark.parametrize(("selector", "late"), [(OWN, True), (MEMBERS, False)])
 def test_a_gang_may_wait_while_another_is_started_whose_spread_counts_it(
     selector: tuple[Requirement, ...], *, late: bool
