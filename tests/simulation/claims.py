@@ -268,9 +268,11 @@ class Claims:
         self.releases.end(key)
         self.admissions.slots.drop_waiting(key, self.on_their_way)
         if key in self._untold:
-            # The kept room may have been promised to the members that were to be steered later.
+            # The kept room may have been promised to the members that were to be steered later. A gang that has run
+            # may keep the room of a lost promise.
             del self._untold[key]
-            self._keep_no_longer(key)
+            has_run = key in self.releases.whole or self.seats.outlasts_its_pods(key)
+            self._keep_no_longer(key, *((self.kept,) if has_run else ()))
 
     def _seen(self, pod: Pod) -> None:
         key = pod.group_key

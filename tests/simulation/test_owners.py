@@ -8,8 +8,8 @@ import pytest
 
 from extender.core.effects import Milestone
 from extender.core.engine import Engine
-from extender.core.events import OwnerGone, OwnerSeen, PodGone, PodSeen, Tick
-from policies.model import GroupKey, Order, Pod
+from extender.core.events import OwnerGone, OwnerSeen, PodGone, PodSeen, Synced, Tick
+from policies.model import GroupKey, Order, Pod, Stamp
 from tests.builders import cluster, gang, requests
 from tests.simulation.drawing import draw
 from tests.simulation.lives import Life, nomination, reached
@@ -224,3 +224,31 @@ def test_room_of_a_gang_that_its_owner_makes_again_may_be_kept_while_none_of_it_
     life.now += 60
     life.tell(Tick())
     assert life.late()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_replacement_that_loses_its_node_with_the_last_pod_may_leave_it_to_the_gang_made_again(*, ends: bool) -> None:
+    """Seed 40267: the gang had one pod more than it needed, which was in no plan of its start."""
+    owner = OwnerObject(GroupKey("default", "leaderworkerset-web"), "uid-web", LWS, TEMPLATE, 2, Order.TOGETHER)
+    first, last, surplus, *new = [owner.pod(0, number, number, 0.0) for number in range(5)]
+    stamp = Stamp("g", "r", complete=True, quorum=2, size=2, at=0.0)
+    life = Life(*cluster("a: 2x8"), gang("urgent", 2, priority=10))
+    life.tell(OwnerSeen(replace(owner.shown(), ends=ends)))
+    life.tell(Synced())
+    life.see(first, last, surplus)
+    started = [nomination(pod, f"a-{at}") for at, pod in enumerate((first, last))]
+    life.tell(Tick(), *started, reached(first, Milestone.PLANNED))
+    life.now += 2.0
+    bound = [replace(pod, node=f"a-{at}", stamp=stamp) for at, pod in enumerate((first, last))]
+    life.see(*bound, replace(bound[0], phase="Failed"))
+    life.now += 1.0
+    life.tell(Tick(), nomination(surplus, "a-0"), reached(surplus, Milestone.PLANNED))
+    life.tell(PodSeen(replace(bound[1], phase="Failed")), reached(surplus, Milestone.FORGOTTEN))
+    for pod in first, last, surplus:
+        life.tell(PodGone(pod.uid))
+    life.see(*new)
+    life.now += 1.0
+    promised = [nomination(pod, f"a-{at}") for at, pod in enumerate(new)]
+    complaints = life.tell(Tick(), *promised, reached(new[0], Milestone.PLANNED))
+    assert bool(complaints) is ends
+    assert all("default/urgent, of priority 10, could have started" in complaint for complaint in complaints)
