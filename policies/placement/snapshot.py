@@ -92,7 +92,7 @@ class Level:
         return sums
 
     def sums_around(self, per_node: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
-        """For each of these nodes, the sums of its domain. Shape ``(lines, rows)``."""
+        """The sums of each node's domain. Shape ``(lines, rows)``."""
         codes = self.codes.take(rows)
         if len(codes) and (codes == codes[0]).all():  # the usual case: nodes of one domain are compared
             inside = self._order[self._bounds[codes[0] + 1] : self._bounds[codes[0] + 2]]

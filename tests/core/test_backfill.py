@@ -423,7 +423,7 @@ def test_a_reservation_stays_when_another_workload_becomes_the_first_of_a_strict
 
 
 def test_no_room_is_reserved_for_a_workload_behind_the_first_of_a_strict_queue() -> None:
-    """Seed 3001011: the reserved room was free, and the reservation was written anew each second."""
+    """Seed 3001011: the reserved room was free, and the reservation was written again each second."""
     script = Backlog(*cluster("a: 2x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 64}, strategy=Strategy.STRICT))
     first = script.start("first", 2, 1000, queue="team")

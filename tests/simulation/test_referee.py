@@ -512,7 +512,7 @@ def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() 
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_room_that_may_be_kept_for_a_lost_member_may_be_for_a_single_instead(*, waits: bool) -> None:
-    """Seed 604000579: the PodGroup of the lost member was made anew, so its next pod is of another gang."""
+    """Seed 604000579: the PodGroup of the lost member was created again, so its next pod is of another gang."""
     alone, train = single("alone", gpus=8), gang("train", 1)
     life = Life(*cluster("a: 1x8"), *([alone] if waits else []), train)
     life.claims.seats.maybe["lost"] = Claim(key("train"), "a-0", requests(8))

@@ -221,7 +221,7 @@ class Claims:
         return claim
 
     def note_change(self) -> None:
-        """Count a change of when room comes free, or of whom it is reserved for."""
+        """Count a change of an expected end, or of a reservation."""
         self.changes += 1
 
     def promised_on(self, node: str) -> list[tuple[Owner, Claim]]:

@@ -169,7 +169,7 @@ class Forecast:
 
     @property
     def valid_until(self) -> float:
-        """Until when the last play is valid; minus infinity if something that it read has changed."""
+        """The instant until which the last play is valid; minus infinity if something that it read has changed."""
         version, until = self._played
         return until if version == self.version else -inf
 
@@ -356,7 +356,7 @@ class _Course:
         self.has_unknown_ends = ordered.known < len(ordered.keys)
         begins = (reservation.start_by for reservation in backfills.of.values() if reservation.start_by > now)
         self.valid_until = -inf if ordered.moves else min(begins, default=inf)
-        """As in ``Played``."""
+        """The same as in ``Played``."""
         if ordered.known:
             self.valid_until = min(self.valid_until, float(ordered.at[0]))
 

@@ -38,7 +38,7 @@ def quota_of_every_fifth_pod_is_counted_twice(patch: pytest.MonkeyPatch) -> None
 
 
 def every_seventh_workload_is_parked_for_no_cause(patch: pytest.MonkeyPatch) -> None:
-    """It waits on, although something of its own still wakes it."""
+    """Every seventh workload waits on. Only causes of its own wake it."""
     park, parks = Pending._park, count(1)
 
     def parked(self: Pending, key: GroupKey, *wake_on: WakeOn) -> None:

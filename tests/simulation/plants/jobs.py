@@ -306,7 +306,7 @@ def a_forged_plan_is_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_start_of_its_own_is_doubted_again(patch: pytest.MonkeyPatch) -> None:
-    """A job whose queue gets a smaller quota is suspended, as if another client had started it."""
+    """A job whose queue gets a smaller quota is suspended, although no other client has started it."""
     real = Jobs._disproved
 
     def disproved(self: Jobs, workload: Workload, record: JobRecord, now: float) -> str:
