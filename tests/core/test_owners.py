@@ -107,7 +107,7 @@ def test_scaled_to_nothing_and_back_it_starts_as_a_whole_again() -> None:
     pods = [owned(number) for number in range(2)]
     script = scripted(owner(2), *pods)
     script.run(pods)
-    told(script, owner(1))
+    told(script, replace(owner(1), ends=True))
     script.gone(*(script.pods[pod.uid] for pod in pods))
     assert key("statefulset-web") not in script.core.state.workloads
     told(script, owner(3))
