@@ -48,6 +48,13 @@ def test_the_domains_are_listed_with_their_room_and_who_has_it() -> None:
     assert explanation.asks == ["4 x 8 GPUs, required clique"]
 
 
+def test_who_has_gpus_is_named_before_who_uses_cores_alone() -> None:
+    agents = [single(f"agent-{number}", node=f"a-{number}") for number in range(4)]
+    explanation = explained("wait", *cluster("a: 4x8"), *agents, *running("train", "a-0"), *gang("wait", 4))
+    assert explanation.domains[0].held_by[:2] == ["default/train (1 node)", "pod default/agent-0 (1 node)"]
+    assert explanation.domains[0].reason.endswith("2 more")
+
+
 def test_the_remedies_are_the_nodes_that_lack_the_ends_that_free_them_and_a_softer_wish() -> None:
     explanation = explained(
         "wait", *cluster("a: 4x8", "b: 4x8"), *running("train-7", "a-0"), *running("train-9", "b-0 b-1"),
