@@ -49,9 +49,9 @@ def test_the_domains_are_listed_with_their_room_and_who_has_it() -> None:
 
 
 def test_who_has_gpus_is_named_before_who_uses_cores_alone() -> None:
-    agents = [single(f"agent-{number}", node=f"a-{number}") for number in range(4)]
+    agents = [replace(single(f"agent-{number}", node=f"a-{number}"), namespace="agents") for number in range(4)]
     explanation = explained("wait", *cluster("a: 4x8"), *agents, *running("train", "a-0"), *gang("wait", 4))
-    assert explanation.domains[0].held_by[:2] == ["default/train (1 node)", "pod default/agent-0 (1 node)"]
+    assert explanation.domains[0].held_by[:2] == ["default/train (1 node)", "pod agents/agent-0 (1 node)"]
     assert explanation.domains[0].reason.endswith("2 more")
 
 
