@@ -11,7 +11,20 @@ from extender.core.effects import CleanJob, Milestone, Reached, Reserve, StartJo
 from extender.core.events import JobSeen, PodGone, PodSeen, QueueSeen, Synced
 from extender.core.jobs.elastic import CapacityAsk
 from extender.simulation.clock import Clock
-from policies.model import Job, NodeWait, Pod, Requests, Reservation, Selection, Taint, Toleration, Victim
+from policies.model import (
+    Constraints,
+    Job,
+    NodeWait,
+    Pod,
+    Requests,
+    Requirement,
+    Reservation,
+    Selection,
+    Taint,
+    Term,
+    Toleration,
+    Victim,
+)
 from policies.model.queues import LocalQueue, ResourceFlavor
 from tests.builders import GPU, gang, key, node, requests
 from tests.core.jobs import job, template
@@ -97,6 +110,16 @@ def test_what_nobody_needs_goes_unless_it_is_to_stay() -> None:
         it.api.delete_pod(uid)
     assert it.after(20.0) == 1
     assert list(it.api.nodes) == ["m01"]
+
+
+def test_a_pod_waits_for_an_empty_node_beside_a_smaller_one_that_it_has_to_be_near() -> None:
+    """Seed 40678: a new node was made for such a pod each 2 s, while empty ones were taken away."""
+    it = Scene()
+    near = Constraints(affinity=(Term(FLAVOR, (Requirement("app", "In", ("small",)),), ("default",)),))
+    it.want("large", constraints=near)
+    it.want("small", requests=requests(4), labels=(("app", "small"),))
+    assert it.after(60.0) == 2
+    assert list(it.api.nodes) == ["m00", "m01"]
 
 
 UNPLANNED = StartJob(

@@ -90,6 +90,20 @@ class _Snapshot:
                 return name
         return None
 
+    def place_all(self, pods: Iterable[Pod]) -> tuple[set[str], list[Pod]]:
+        """Place these pods; returns the nodes that they use, and the pods that find none.
+
+        A pod is tried again once others are placed, which its spread or affinity may count. Else it would get a new
+        node each time, and leave it empty.
+        """
+        used, left, tried = set[str](), list(pods), 0
+        while len(left) != tried:
+            tried = len(left)
+            places = [(pod, self.place(pod)) for pod in left]
+            used |= {name for _, name in places if name is not None}
+            left = [pod for pod, name in places if name is None]
+        return used, left
+
     def _put(self, pod: Pod, name: str) -> None:
         self._there.setdefault(name, {})[pod.uid] = pod
         self._averse |= bool(pod.constraints.anti_affinity)
@@ -131,23 +145,18 @@ class Autoscaler:
 
     def _look(self) -> None:
         self._clock.after(_LOOK_S, self._look)
-        snapshot, needed, short = self._snapshot(), set[str](), []
-        for pod in self._pending():
-            if (name := snapshot.place(pod)) is None:
-                short.append(pod)
-            else:
-                needed.add(name)
-        for pod in (booked_pod for booked_pods in self.booked.values() for booked_pod in booked_pods):
-            if (name := snapshot.place(pod)) is not None:
-                needed.add(name)
+        snapshot = self._snapshot()
+        needed, short = snapshot.place_all(self._pending())
+        booked, _ = snapshot.place_all(pod for pods in self.booked.values() for pod in pods)
         self._order(short, snapshot)
-        self._take_away(needed)
+        self._take_away(needed | booked)
 
     def provide(self, name: Hashable, pods: list[Pod]) -> bool:
         """Order the nodes that these pods lack together, and book them. Returns whether all of them may be had."""
         whim = Whim.WHOLE if self.healed else self._random.choice(self.pool.whims)
         snapshot = self._snapshot()
-        made, left = self._made_for([pod for pod in pods if snapshot.place(pod) is None], snapshot)
+        _, short = snapshot.place_all(pods)
+        made, left = self._made_for(short, snapshot)
         if left or whim is Whim.NEVER:
             return False
         self.booked[name] = pods
