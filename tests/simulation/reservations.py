@@ -199,7 +199,9 @@ class Reservations:
             yield f"{key} is ended because it overruns, and its author has not declared that"
         stated = [pod.run for pod in pods] if job is None else [job.run]
         least = max((run.expected_s or 0.0 for run in stated), default=inf) + self._terms.overrun_s
-        began = min((self._began[key, pod.stamp.release] for pod in pods if pod.stamp and pod.stamp.at), default=now)
+        stamps = [pod.stamp for pod in pods if pod.stamp and pod.stamp.at]
+        # A pod may have been seen in another gang: then its own stamp counts.
+        began = min((self._began.get((key, stamp.release), stamp.at) for stamp in stamps), default=now)
         if now - began < least - _ROUNDED_S:
             yield f"{key} is ended because it overruns after {now - began:.1f} s, and may run for {least:.1f} s"
         others = {other: promise.reservation for other, promise in self._promises.items()}
