@@ -230,9 +230,14 @@ def kinds(requests: Requests) -> tuple[str, ...]:
     )
 
 
+def scarce_lines(requests: Requests, snapshot: Snapshot) -> list[int]:
+    """The lines of the requested scarce resources that some node offers."""
+    return [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
+
+
 def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:
     """The used, then the offered amounts of the requested scarce resources. Shape ``(2 * kinds, nodes)``."""
-    lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
+    lines = scarce_lines(requests, snapshot)
     amounts = np.empty((2 * len(lines), snapshot.free.shape[1]), dtype=np.int64)
     for at, line in enumerate(lines):
         offered = amounts[len(lines) + at] = snapshot.allocatable[line]

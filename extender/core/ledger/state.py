@@ -168,8 +168,8 @@ class Consequences:
         """Update reservations, and the reasons that name when room comes free, if the expected end of the pod has
         changed."""
         # The end of a member is that of its workload, which is settled.
-        rests_on = (old.node, old.began, old.run), (pod.node, pod.began, pod.run)
-        if pod.group_key is None and pod.node and rests_on[0] != rests_on[1]:
+        moved = (old.node, old.began, old.run) != (pod.node, pod.began, pod.run)
+        if pod.group_key is None and pod.node and moved:
             self._backfills.note_end(pod.node)
             self._claims.note_change()
         if (old.ends, old.deleting) != (pod.ends, pod.deleting):

@@ -22,7 +22,7 @@ from extender.observe.topology import compute_domains, in_order
 from extender.observe.views import marked, view
 from policies.model import Pod
 from policies.model.mentions import full
-from policies.placement.snapshot import kinds
+from policies.placement.snapshot import scarce_lines
 from policies.statement import Statement
 from policies.steps import Steps
 from policies.words import devices, listed, many, natural
@@ -119,8 +119,7 @@ def _rooms(state: State, question: Inquiry) -> Steps[list[DomainRoom]]:
     free = level.tally(room)[0]
     unusable = (question.snapshot.slots(question.role.requests) > 0) & (room == 0)
     closed = level.tally(unusable.astype(np.int64))[0]
-    resources = question.snapshot.resources
-    scarce = [resources[name] for name in kinds(question.role.requests) if name in resources]
+    scarce = scarce_lines(question.role.requests, question.snapshot)
     roomiest = sorted(in_order(level), key=lambda code: -int(free[code]))
     codes = [code for code in roomiest if len(level.domain(code).rows)]
     for code in codes[:_SHOWN]:
