@@ -11,7 +11,7 @@ from extender.core.effects import CleanJob, PostBinding, StartJob, SuspendJob
 from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, PodSet, PodSets, Requests, SlotKey, Toleration
 from tests.simulation.awaited_nodes import JobsAwaitingNodes, Tolerated
-from tests.simulation.model.additions import as_created, real
+from tests.simulation.model.additions import real
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, fits, lets_in, take, tolerating
 
@@ -593,6 +593,7 @@ class Admissions:
         self.seen_at.setdefault(pod.uid, now)
         if new:
             self.uncreated.pop(pod.owner, None)
+            self._compare(pod)
         admission = self.slots.admitted(pod)
         for key, other in self.slots.of.items():
             if other.uid == pod.owner and pod.group_key != key:
@@ -601,23 +602,23 @@ class Admissions:
             admission.finish(pod)
             if new:
                 admission.came_at = now
-                self._compare(admission, pod)
             self._look_at_pod(admission, pod)
         if pod.node:
             # This includes pods of jobs: when the outcome of a Binding was unknown for long enough, its room was free
             # for others.
             self._look_at_nodes(pod.node, taken=pod.scheduler != OURS)
 
-    def _compare(self, admission: Admission, pod: Pod) -> None:
-        """Whether it asks for something else than its template, which is to be planned with from then on."""
-        made_of = next(
-            (podset for podset in admission.podsets.podsets if podset.prefix == f"{pod.owner}{pod.series}"), None
-        )
-        if made_of is None or as_created(made_of, made_of.template) == made_of.template:
-            return
-        admission.note("its pods ask for something else than their template")
-        if not pod.node and pod.live:
-            self.learnt[made_of.shape] = None
+    def _compare(self, pod: Pod) -> None:
+        """Compare a new pod with its template. What else it asks for is to be planned with from then on.
+
+        That holds for pods of a job that is being stopped, too, which has no admission any more.
+        """
+        job = self.jobs.get(pod.group_key) if pod.group_key is not None else None
+        if job is not None and not pod.node and pod.live:
+            self.learnt |= dict.fromkeys(_unlike(job.podsets, pod))
+        admission = self.slots.admitted(pod)
+        if admission is not None and _unlike(admission.podsets, pod):
+            admission.note("its pods ask for something else than their template")
             admission.podsets = self.as_known(admission.podsets)
 
     def as_known(self, podsets: PodSets) -> PodSets:
@@ -699,3 +700,9 @@ class Admissions:
         idle = key not in self.writing and key not in self.slots.of and now >= self.excused.get(key, 0.0)
         ready &= all(now >= until for until in self.refused_for_now(job))
         return ready and idle and not self.known.left_over(key) and not self.slots.awaited
+
+
+def _unlike(podsets: PodSets, pod: Pod) -> list[str]:
+    """The shape of the podset that the pod is of, if the pod asks for something else than the podset's template."""
+    made_of = (podset for podset in podsets.podsets if podset.prefix == f"{pod.owner}{pod.series}")
+    return [podset.shape for podset in made_of if real(podset).template != podset.template]

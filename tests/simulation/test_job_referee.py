@@ -35,6 +35,7 @@ from tests.simulation.drawing import draw
 from tests.simulation.job_orders import judge_job
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.lives import nomination, posting
+from tests.simulation.model.additions import TOLERATION, Added
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
@@ -149,6 +150,31 @@ def test_a_job_waits_for_a_pod_of_others_on_a_silent_node_until_that_is_told_to_
     assert late == ([] if waits else [10.0])
     start = StartJob(job.shown(), {"": tuple(node.name for node in others)}, job.least)
     assert bool(judge_job(start, referee._admissions, [], 10.0)) is waits
+
+
+def _unlike(count: int, added: Added) -> BatchJob:
+    """A job to whose pods the API server makes that addition."""
+    job = batch(count)
+    return replace(job, podsets=(replace(job.podsets[0], shape=added.shape(job.uid)),))
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_is_added_to_a_pod_is_known_whether_its_job_is_being_stopped_or_not(*, stopped: bool) -> None:
+    life = Life(_unlike(1, Added(tolerates=True)), "a-0")
+    if stopped:
+        life.suspend()
+    pod = life.pod(0)
+    (known,) = life.admissions.as_known(life.job.shown().podsets).podsets
+    assert known.template.selection.tolerations == pod.selection.tolerations == (TOLERATION,)
+
+
+def test_what_is_added_to_pods_counts_once_whatever_number_of_them_comes() -> None:
+    life = Life(_unlike(3, Added(cpu=8_000)), "a-0", "a-1", "a-2")
+    life.show()
+    before = life.claims.left(["a-2"])["a-2"]["cpu"]
+    for index in range(2):
+        life.pod(index)
+        assert before - life.claims.left(["a-2"])["a-2"]["cpu"] == 8_000
 
 
 def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_with() -> None:

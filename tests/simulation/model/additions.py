@@ -53,5 +53,5 @@ def as_created(podset: PodSet, pod: Pod) -> Pod:
 
 
 def real(podset: PodSet) -> PodSet:
-    """The podset as its pods will be."""
-    return replace(podset, template=as_created(podset, podset.template))
+    """The podset as its pods will be. It loses its shape, since its pods differ no more from their template."""
+    return replace(podset, template=as_created(podset, podset.template), shape="")
