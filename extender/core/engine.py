@@ -368,6 +368,11 @@ class Engine:
         return self._cycle.wake()
 
     @property
+    def shortfalls_outdated(self) -> bool:
+        """Whether a pending workload may lack something else now than its cause says, until the next refresh."""
+        return self._cycle.shortfalls_outdated
+
+    @property
     def queue_version(self) -> int:
         """A number that changes whenever a report of ``queue_reports`` may have changed."""
         return self.state.quotas.version + self.state.durations.version

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
-from extender.core.causes import Cause
+from extender.core.causes import Cause, Unplaced
 from extender.core.engine import Engine
 from extender.core.explain.reasons import code_of
 from extender.core.ledger.claims import Claim, ClaimState, Owner, SlotOf
@@ -110,6 +110,12 @@ UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
 }
 """While one of these holds for either core, pending workloads are not compared, since their turns differ."""
 
+_OUTDATED = "room or quota was taken since they had their turn, and they may lack something else by now"
+"""Why the causes of workloads are not compared: a refresh renews them, up to ``Limits.refresh_s`` later.
+
+Two checks can find the same difference although such a refresh has come between them.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -126,6 +132,8 @@ class Moment:
     """The version of the published devices."""
     decided: bool
     """No cycle was due, so every waiting workload had had its turn."""
+    outdated: bool
+    """Room or quota was taken since: workloads wait all the same, and may lack something else by now."""
 
     @classmethod
     def of(cls, core: Engine, now: float) -> Moment:
@@ -134,7 +142,7 @@ class Moment:
         causes = {key: workload.reason_state.cause for key, workload in state.workloads.items()}
         decided = cycle is None or cycle > now + _SOON_S
         devices = state.devices.claims.copy(), state.devices.inventory.version
-        return cls(state.claims.all(), state.pending.keys.copy(), causes, *devices, decided)
+        return cls(state.claims.all(), state.pending.keys.copy(), causes, *devices, decided, core.shortfalls_outdated)
 
 
 @dataclass
@@ -326,7 +334,9 @@ class Comparison:
         if waited is not (key in running.pending.keys) or self.running.passes[1]:
             return  # it has changed, or a cycle has begun and it may have its turn just now
         self._judge(Kind.PENDING, key, _waits(running, mine), _waits(rebuilt, other))
-        if waited is (key in rebuilt.pending.keys):
+        if self.at.outdated and isinstance(mine.reason_state.cause, Unplaced):
+            self.left_out[_OUTDATED] += 1
+        else:
             self._judge(Kind.STATUSES, key, _stands(mine), _stands(other))
 
 
@@ -415,10 +425,8 @@ def _whether_known(workload: Workload | None) -> str:
 
 def _waits(state: State, workload: Workload) -> str:
     if workload.key not in state.pending.keys:
-        waits = "does not wait"
-    else:
-        waits = "waits" if state.pending.can_be_woken(workload.key) else "waits, and no cause wakes it"
-    return f"{waits} ({code_of(workload.reason_state.cause)})"
+        return "does not wait"
+    return "waits" if state.pending.can_be_woken(workload.key) else "waits, and no cause wakes it"
 
 
 def _stands(workload: Workload) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.engine import Engine
-from extender.core.events import Event, JobSeen, NodeSeen, PodSeen
+from extender.core.events import Event, JobSeen, NamespaceSeen, NodeSeen, PodSeen, QueueSeen
 from extender.core.ledger.claims import ClaimState
 from extender.core.ledger.pending import RoomFor
 from extender.core.limits import Limits
@@ -19,10 +19,12 @@ from extender.runtime.verification import SLICE_UNITS, Check, confirmed
 from policies.model import Job, Pod
 from policies.model.devices import DeviceKey
 from policies.model.pod import Stamp
+from policies.model.queues import LocalQueue
 from tests.builders import cluster, gang, key, requests, single
 from tests.core.compute_domains import CLASSES, domain, fabric, in_domain
 from tests.core.compute_domains import template as domain_template
 from tests.core.devices import CLASS, LARGE, claim, devices, gpus, request, template, with_template
+from tests.core.queues import cluster_queue, come, flavor, in_queue, show
 from tests.core.script import Script
 from tests.core.test_job_completions import Completions
 from tests.effort import calls
@@ -35,12 +37,15 @@ WAITS = gang("large", 4)
 ALONE = single("alone", node="a-2", phase="Running")
 
 
-def checked(script: Script, *pods: Pod, job: Job | None = None) -> Check:
-    events: list[Event] = [*map(NodeSeen, NODES), *([] if job is None else [JobSeen(job)]), *map(PodSeen, pods)]
-    check = Check(script.core, Engine(), events, script.now)
+def checked_by(script: Script, *objects: Event) -> Check:
+    check = Check(script.core, Engine(), objects, script.now)
     for _ in check.steps():
         pass
     return check
+
+
+def checked(script: Script, *pods: Pod, job: Job | None = None) -> Check:
+    return checked_by(script, *map(NodeSeen, NODES), *([] if job is None else [JobSeen(job)]), *map(PodSeen, pods))
 
 
 def found(script: Script, *pods: Pod) -> list[Difference]:
@@ -91,13 +96,44 @@ def test_a_workload_that_no_cause_wakes_is_found(lost: str) -> None:
         pending._parked[RoomFor].clear()
     (difference,) = found(script, *RUNS, *WAITS)
     assert difference.kind is Kind.PENDING
-    assert str(difference) == "default/large: waits, and no cause wakes it (NoRoom); after a restart: waits (NoRoom)"
+    assert str(difference) == "default/large: waits, and no cause wakes it; after a restart: waits"
 
 
 def test_what_waits_is_compared_after_a_job_whose_pods_did_not_come() -> None:
     script = settled(*RUNS, *WAITS)
     script.core.state.failed_creation.fail(key("large"), 0, script.now, in_full=True)
     check = checked(script, *RUNS, *WAITS)
+    assert check.comparison.differences == []
+    assert not check.comparison.left_out
+
+
+def test_what_a_workload_lacks_is_compared_once_the_taking_of_room_is_considered() -> None:
+    """A gang that lacks room keeps that reason while others take the quota as well, until the next refresh."""
+    queue = cluster_queue("team", {"gpus": 32})
+    script = Script(*NODES[:3])
+    show(script, flavor("gpus"), queue)
+    come(script, large := in_queue("large", 4))
+    come(script, train := in_queue("train", 2))
+    script.run(train)
+    assert script.reason("large") == "NoRoom"
+
+    def compared() -> Check:
+        shown = [QueueSeen(flavor("gpus")), QueueSeen(queue), QueueSeen(LocalQueue("default", "team", "team"))]
+        namespace = NamespaceSeen("default", (("kubernetes.io/metadata.name", "default"),))
+        pods = [script.pods[pod.uid] for pod in (*large, *train)]
+        return checked_by(script, namespace, *shown, *map(NodeSeen, NODES[:3]), *map(PodSeen, pods))
+
+    check = compared()
+    assert check.comparison.differences == []
+    assert (
+        check.comparison.left_out[
+            "room or quota was taken since they had their turn, and they may lack something else by now"
+        ]
+        == 1
+    )
+    script.advance(2 * script.core.state.limits.refresh_s)  # of room, and then of quota
+    assert script.reason("large") == "NoQuota"
+    check = compared()
     assert check.comparison.differences == []
     assert not check.comparison.left_out
 
@@ -195,11 +231,7 @@ ALLOCATED: list[Event] = [
 
 
 def with_devices(script: Script, *events: Event) -> Check:
-    objects = [*map(NodeSeen, cluster("a: 4x0")), *events, *map(PodSeen, [*script.pods.values()])]
-    check = Check(script.core, Engine(), objects, script.now)
-    for _ in check.steps():
-        pass
-    return check
+    return checked_by(script, *map(NodeSeen, cluster("a: 4x0")), *events, *map(PodSeen, [*script.pods.values()]))
 
 
 def claiming() -> Script:

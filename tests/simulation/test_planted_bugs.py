@@ -297,7 +297,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.dry_runs_that_tell_what_pods_ask_for_are_not_heard, 1088, _UNLIKE),
     (jobs.refused_dry_runs_are_not_heeded, 10298, "although the API server has refused its pods"),
     (jobs.jobs_evict_again_although_their_pods_did_not_come, 2996, "whose pods were not created"),
-    (jobs.adopted_starts_hold_nobody_back, 920_100_060, r"waits \(SharedSpread\); after a restart: waits \(NoRoom\)"),
+    (jobs.adopted_starts_hold_nobody_back, 920_100_060, "PENDING, SharedSpread; after a restart: PENDING, NoRoom"),
     (
         queues.changed_queues_are_not_noticed,
         83,

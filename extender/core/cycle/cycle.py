@@ -152,6 +152,11 @@ class Cycle:
         """Whether a cycle is under way."""
         return self._walk is not None
 
+    @property
+    def shortfalls_outdated(self) -> bool:
+        """Whether room or quota was taken since shortfalls were cached: the next refresh may find others."""
+        return self._changes.room_taken or self._admission.due is not None
+
     def wake(self) -> float | None:
         """Return the instant by which a Tick is wanted; at once while a cycle is under way."""
         return self._due if self._walk is None else self._began
