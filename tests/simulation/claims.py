@@ -218,6 +218,7 @@ class Claims:
 
         A replacement got another node, or may have. Some of the room ends, and the extender chooses which.
         """
+        self.seats.doubt(key)
         for lost in [lost for lost, claim in self.kept.items() if claim.gang == key]:
             self.seats.maybe[lost] = self.kept.pop(lost)
             self.freed_at = self._now

@@ -55,9 +55,9 @@ class Seats:
                 self._synced_at = now
             case GroupSeen() | OwnerSeen():
                 for key in self._shown.sized_by(event):
-                    self._doubt(key)
+                    self.doubt(key)
             case GroupGone(key):
-                self._doubt(key)
+                self.doubt(key)
             case OwnerGone():
                 self.maybe |= self.sure
                 self.sure.clear()
@@ -71,8 +71,8 @@ class Seats:
     def _see(self, pod: Pod, node: str) -> None:
         before = self._seated.get(pod.uid)
         if before is None or before.group != pod.group:
-            self._doubt(pod.group_key)
-            self._doubt(before.group_key if before is not None else None)
+            self.doubt(pod.group_key)
+            self.doubt(before.group_key if before is not None else None)
         if not pod.terminal and pod.group_key is not None:
             self._seated[pod.uid] = pod
             if pod.group is not None and pod.group.owner:
@@ -101,17 +101,17 @@ class Seats:
         if pod is None or pod.node is None or pod.group_key is None or uid in self._ended:
             return None
         if pod.phase == "Succeeded":
-            return self._doubt(pod.group_key)  # the pod gets no replacement
+            return self.doubt(pod.group_key)  # the pod gets no replacement
         self._ended.add(uid)
         key = pod.group_key
         if uid in self._evicted:
-            return self._doubt(key)
+            return self.doubt(key)
         self._until[key] = self._now + self._seat_s
         claim = Claim(key, pod.node, pod.requests, self._until[key])
         if self._is_sure(pod, whole, promised) and fits(left([pod.node])[pod.node], pod.requests):
             self.sure[uid] = claim
         else:
-            self._doubt(key)
+            self.doubt(key)
             self.maybe[uid] = claim
         return None
 
@@ -120,7 +120,7 @@ class Seats:
         if isinstance(effect, Evict):
             self._evicted.add(effect.uid)
             if (pod := self._shown.pods.get(effect.uid)) is not None:
-                self._doubt(pod.group_key)
+                self.doubt(pod.group_key)
 
     def use(self, key: GroupKey | None, node: str, *, beside: bool) -> bool:
         """Record that a member of the gang is promised that node. Returns whether room was kept for it there.
@@ -133,9 +133,9 @@ class Seats:
                 if (claim.gang, claim.node) == (key, node):
                     del book[uid]
                     if beside or book is self.maybe:
-                        self._doubt(key)
+                        self.doubt(key)
                     return True
-        self._doubt(key)  # one less is missing
+        self.doubt(key)  # one less is missing
         return False
 
     def break_promise(self, uid: str, claim: Claim | None) -> None:
@@ -149,6 +149,11 @@ class Seats:
         maker = self._makers.get(key)
         owner = self._shown.owners.get(maker) if maker is not None else None
         return owner is not None and not owner.ends
+
+    def doubt(self, key: GroupKey | None) -> None:
+        """Move the sure room of this gang to ``maybe``."""
+        for uid in [uid for uid, claim in self.sure.items() if claim.gang == key]:
+            self.maybe[uid] = self.sure.pop(uid)
 
     def lapse(self, now: float) -> bool:
         """Returns whether some room is free again."""
@@ -174,11 +179,6 @@ class Seats:
         known = self._shown.groups.get(key)
         deleting = known is not None and known.deleting
         return kept < missing and not deleting
-
-    def _doubt(self, key: GroupKey | None) -> None:
-        """Move the sure room of this gang to ``maybe``."""
-        for uid in [uid for uid, claim in self.sure.items() if claim.gang == key]:
-            self.maybe[uid] = self.sure.pop(uid)
 
     def _doubt_node(self, node: str) -> None:
         for uid in [uid for uid, claim in self.sure.items() if claim.node == node]:

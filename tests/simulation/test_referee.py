@@ -238,6 +238,22 @@ def test_either_room_may_be_kept_for_the_last_lost_member_when_another_fits_besi
     assert bool(life.tell(Tick(), nomination(rival, "a-1"))) is wrong
 
 
+@pytest.mark.parametrize("planned", [True, False])
+def test_room_that_is_kept_may_be_given_away_in_the_tick_that_plans_the_replacement_elsewhere(*, planned: bool) -> None:
+    """Seed 6011583: a gang that runs is planned, others get its room, and then the replacement is steered."""
+    stamp = Stamp("g", "r", complete=True, quorum=2, size=2, at=0.0)
+    *running, replacement = gang("train", 3, min_member=2)
+    (rival,) = gang("rival", 1)
+    life = Life(*cluster("a: 3x8"), *running, replacement, rival)
+    life.tell(Synced())
+    life.now += 2.0
+    life.see(*(replace(pod, node=f"a-{pod.index}", stamp=stamp) for pod in running))
+    life.see(replace(running[1], node="a-1", stamp=stamp, phase="Failed"))
+    plans = [reached(replacement, Milestone.PLANNED)] if planned else []
+    complaints = life.tell(Tick(), *plans, nomination(rival, "a-1"), pin(replacement, "a-2"))
+    assert bool(complaints) is not planned
+
+
 @pytest.mark.parametrize("bound_there", [True, False])
 def test_nobody_can_be_sure_of_kept_room_that_a_pod_is_being_bound_to(*, bound_there: bool) -> None:
     """Seed 930000011 of the campaign: kube-scheduler saw the member go before the extender did."""
