@@ -176,6 +176,8 @@ class Apply:
 
     def follow_successors(self, now: float) -> None:
         """Follow PodGroups that were created again, where the start of the earlier one is over."""
+        if not self._successors:
+            return
         workloads = self._store.workloads
         over = [key for key in self._successors if not ((of := workloads.get(key)) and self._is_starting(of))]
         for key in over:
@@ -305,8 +307,9 @@ class Apply:
     def follow_devices(self, now: float) -> None:
         """Update pods whose requests for devices may have changed, and revoke promises where devices or volumes
         went."""
-        for node in self._volumes.offers.take_shrunk():
-            self._revocations.revoke_newest(node, now, "has fewer volumes")
+        if self._volumes.offers.changed:
+            for node in self._volumes.offers.take_shrunk():
+                self._revocations.revoke_newest(node, now, "has fewer volumes")
         if not self._devices.has_news:
             return
         for uid in (stale := self._devices.take_stale()):
@@ -340,7 +343,6 @@ class PodChange(NamedTuple):
     pod: Pod
     old: Pod | None
     known: Pod | None
-    member: tuple[Workload, Member] | None
     had: Claim | None
     now: float
     moved: bool
@@ -372,13 +374,10 @@ class PodFacts:
     _members: MemberFacts
 
     def __post_init__(self) -> None:
+        # For its gang: the Binding that is under way for the pod, then the member, then the room of a lost one.
+        self._gang_followers = self._take_over, self._pass_to_member, self._reserve_room, self._follow_release
+        # Then for others: a member that is bound as planned has the room that was promised to it.
         self._followers = (
-            # Its gang first: the Binding that is under way for the pod, then the member, then the room of a lost one.
-            self._take_over,
-            self._pass_to_member,
-            self._reserve_room,
-            self._follow_release,
-            # Other workloads after its gang: a member that is bound as planned has the room that was promised to it.
             self._revoke_taken_room,
             # Calls and hints last: their answers depend on all of that.
             self._bind_unseen,
@@ -484,31 +483,33 @@ class PodFacts:
         had = self._claims.get(pod.uid)
         old = self._store.put_pod(pod)
         pod = self._store.pods[pod.uid]
-        change = PodChange(pod, old, known, self._store.member(pod.uid), had, now, moved, unknown_binding)
+        change = PodChange(pod, old, known, had, now, moved, unknown_binding)
+        if (member := self._store.member(pod.uid)) is not None:
+            for follow_member in self._gang_followers:
+                follow_member(*member, change)
+        elif moved:
+            self._bindings.left_gang(pod, unknown_binding)
         for follow in self._followers:
             follow(change)
 
-    def _take_over(self, change: PodChange) -> None:
+    def _take_over(self, workload: Workload, member: Member, change: PodChange) -> None:
         """Continue the Binding of the gang that the pod has left."""
-        if change.moved and change.member is not None:
-            self._bindings.moved_in(*change.member, change.now, change.unknown_binding)
-        elif change.moved:
-            self._bindings.left_gang(change.pod, change.unknown_binding)
+        if change.moved:
+            self._bindings.moved_in(workload, member, change.now, change.unknown_binding)
 
-    def _pass_to_member(self, change: PodChange) -> None:
+    def _pass_to_member(self, workload: Workload, member: Member, change: PodChange) -> None:
         """Pass the pod to its member."""
-        if change.member is not None:
-            self._members.seen(*change.member, change.old, change.now)
+        self._members.seen(workload, member, change.old, change.now)
 
-    def _reserve_room(self, change: PodChange) -> None:
+    def _reserve_room(self, workload: Workload, _: Member, change: PodChange) -> None:
         """Keep the room of an ended member for its replacement."""
-        if change.member is not None and change.pod.terminal and change.had is not None and not change.had.promised:
-            self._revocations.reserve_room(change.member[0], change.pod, change.had, change.now)
+        if change.pod.terminal and change.had is not None and not change.had.promised:
+            self._revocations.reserve_room(workload, change.pod, change.had, change.now)
 
-    def _follow_release(self, change: PodChange) -> None:
+    def _follow_release(self, workload: Workload, member: Member, change: PodChange) -> None:
         """Continue a release of an earlier process, whose Binding is shown."""
-        if change.member is not None and change.newly_bound:
-            _take_up_release(*change.member, change.now)
+        if change.newly_bound:
+            _take_up_release(workload, member, change.now)
 
     def _revoke_taken_room(self, change: PodChange) -> None:
         """Revoke promises on the pod's node whose room it has taken."""

@@ -337,10 +337,10 @@ class Engine:
 
     def _drain(self) -> list[Effect]:
         """Return the effects, with texts rendered for their readers."""
+        if not (effects := self.state.outbox.drain()):
+            return effects
         limits = self.state.limits
-        return [
-            readable(effect, limits) if type(effect) in WITH_TEXT else effect for effect in self.state.outbox.drain()
-        ]
+        return [readable(effect, limits) if type(effect) in WITH_TEXT else effect for effect in effects]
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """Return how good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""

@@ -376,6 +376,8 @@ class Elastic:
 
     def follow(self, now: float) -> None:
         """End requests of workloads that have their nodes or wait for them no more, and requests that are late."""
+        if not self._asking and not self._denied:
+            return
         for key, asking in list(self._asking.items()):
             workload = self._store.workloads.get(key)
             if workload is None or not self._goes_on(workload, asking):

@@ -226,7 +226,8 @@ class Claims:
 
     def promised_on(self, node: str) -> list[tuple[Owner, Claim]]:
         """The claims on the node that the watch has yet to confirm, oldest first."""
-        return [(owner, self._claims[owner]) for owner in self._promised_on.get(node, ())]
+        owners = self._promised_on.get(node)
+        return [] if owners is None else [(owner, self._claims[owner]) for owner in owners]
 
     @property
     def promised_nodes(self) -> dict[str, dict[Owner, None]]:

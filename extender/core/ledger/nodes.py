@@ -285,12 +285,13 @@ class Table:
         facts = self._facts
         before = facts.nodes.get(node.name)
         row = facts.append(node.name) if before is None else facts.rows[node.name]
-        self._make_room((*node.allocatable, *self._offered_by(node.name)), row)
+        offered = self._offered_by(node.name)
+        self._make_room((*node.allocatable, *offered), row)
         # From here on neither array is replaced.
         self._mark(row)
         if before is None:
             self.allocatable[:, row] = self.free[:, row] = 0
-        self._list(row, node)
+        self._list(row, node, offered)
         if before is not None and before.differs_in_amounts_only(node):
             facts.nodes[node.name] = node  # what is known of all nodes by their labels and taints stays
         else:
@@ -313,12 +314,12 @@ class Table:
                 self.allocatable, self.resources = self.allocatable.copy(), dict(self.resources)
             self._make_room(amounts, row)
             self._mark(row)
-            self._list(row, self.nodes[name])
+            self._list(row, self.nodes[name], self._offered_by(name))
         return True
 
-    def _list(self, row: int, node: Node) -> None:
+    def _list(self, row: int, node: Node, offered: Requests) -> None:
         """Set the allocatable amounts of the node. What is taken of them stays taken."""
-        lines, amounts, offered = self.resources, self.allocatable[:, row], self._offered_by(node.name)
+        lines, amounts = self.resources, self.allocatable[:, row]
         before = amounts.copy()
         amounts[:] = 0
         for name, amount in offered:
@@ -332,7 +333,8 @@ class Table:
 
     def _offered_by(self, name: str) -> Requests:
         """The amounts that the node offers beside what it lists."""
-        return tuple(chain.from_iterable(self._offered.get(name, {}).values()))
+        by_kind = self._offered.get(name)
+        return () if by_kind is None else tuple(chain.from_iterable(by_kind.values()))
 
     def drop(self, name: str) -> None:
         """Forget a node; the last row moves into its place."""

@@ -522,6 +522,8 @@ class Pending:
 
     def take_left(self) -> Iterable[GroupKey]:
         """Return the workloads that ceased to wait since the last call. Some may wait again."""
+        if not self._left:
+            return ()
         left, self._left = self._left, {}
         return left
 

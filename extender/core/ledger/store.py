@@ -234,6 +234,8 @@ class Outbox:
 
     def drain(self) -> list[Effect]:
         """Return all effects, and keep none."""
+        if not self._effects:
+            return []
         effects, self._effects = self._effects, []
         return effects
 
