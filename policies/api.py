@@ -100,8 +100,8 @@ class WaitingGang(Protocol):
 class QueuePolicy(Protocol):
     """The order in which waiting workloads are served. Exactly one is in force.
 
-    Called whenever an admission pass looks at a waiting gang, and for waiting single pods that may have room. A gang
-    without quota keeps its place until the next look, so the order must depend on the gang's own facts alone.
+    Called when a waiting gang is new or has changed, and for waiting single pods that may have room. A gang keeps its
+    place until it changes, so the order must depend on the gang's own facts alone.
     """
 
     def order(self, gang: WaitingGang) -> SortKey: ...

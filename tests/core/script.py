@@ -47,8 +47,8 @@ from policies.model import Node, Pod, PodGroup, Stamp
 from policies.model.levels import LevelKey
 from policies.model.mentions import full
 from tests.builders import key
-from tests.core.forecasts import outdated
 from tests.core.invariants import validate
+from tests.core.remembered import outdated
 
 
 class Script:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from extender.core.effects import Milestone, Reached
-from extender.core.events import JobSeen
+from extender.core.events import JobSeen, PodGone
 from extender.core.ledger.pending import QueueView
 from extender.core.ledger.singles import WaitingSingle
 from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
@@ -173,6 +173,21 @@ def test_a_policy_sees_members_and_gpus(small: list[Pod]) -> None:
     begun = Script(*cluster("a: 6x8"), *large, *small, policies=policies)
     assert (begun.reason("small"), begun.reason("large")) == ("Placed", "NoRoom")
     assert Script(*cluster("a: 6x8"), *large, *small).reason("large") == "Placed"
+
+
+def test_a_gang_that_grows_loses_its_place() -> None:
+    """Its place is remembered as long as nothing about it changes."""
+    runs, grows, large = gang("runs", 6), gang("grows", 8, min_member=2), gang("large", 6)
+    begun = Script(*cluster("a: 6x8"), *runs, policies=replace(OURS, queue=SmallFirst()))
+    begun.run(runs)
+    begun.see(grows[:2], large)
+    begun.advance(1)
+    assert (begun.reason("grows"), begun.reason("large")) == ("NoRoom", "NoRoom")
+    begun.see(grows[2:])
+    for pod in runs:
+        begun.feed(PodGone(pod.uid))
+    begun.advance(1)
+    assert (begun.reason("grows"), begun.reason("large")) == ("NoRoom", "Placed")
 
 
 def test_members_that_are_yet_to_come_count() -> None:

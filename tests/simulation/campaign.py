@@ -13,7 +13,7 @@ from extender.runtime.compare import Difference
 from extender.runtime.quarantine import Source
 from policies.model import Pod
 from policies.model.queues import QueueObject
-from tests.core.forecasts import outdated
+from tests.core.remembered import outdated
 from tests.simulation.batch_plan import JOB_MOMENTS
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.checkpoints import save

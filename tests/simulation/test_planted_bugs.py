@@ -303,6 +303,7 @@ FOUND: list[tuple[Plant, int, str]] = [
         83,
         "and its queue .* does not exist|wait, and after a restart|, and after a restart QueueMissing",
     ),
+    (queues.places_in_the_line_stay_whatever_changes, 3, "the order of .* is remembered as"),
     (platforms.names_that_come_late_are_not_seen, 100024, f"{_SHORT_OF_NODES}|a restart would have the consequence"),
     (platforms.zero_counts_as_absent, 100009, "where nvidia.com/gpu is short|is promised .*, where the room is"),
     (platforms.thousandths_are_read_as_cores, 100052, f"{_SHORT_OF_NODES}|is promised .*, where the room is"),

@@ -313,7 +313,8 @@ class Turns:
     def of(self, waiting: Workload | WaitingSingle) -> Turn:
         if isinstance(waiting, WaitingSingle):
             return 0, self._policy.order(waiting)
-        return put_off(self._failed_creation, waiting), self._policy.order(QueueView(waiting))
+        order = waiting.ordered_by(lambda: self._policy.order(QueueView(waiting)))
+        return put_off(self._failed_creation, waiting), order
 
     def within(self, workload: Workload, queue: ClusterQueue | None) -> Turn:
         """The place of a workload in its own queue, where its age may raise it."""

@@ -205,21 +205,21 @@ class Forecast:
         snapshot = self._quotas.queues.snapshot
         queues: dict[str, list[Entry]] = {}
         for key, number in list(self._pending.keys.items()):
-            yield _LOOK
             workload = self._store.workloads.get(key)
-            if (
-                workload is None
-                or workload.current_demand is None
-                or not isinstance(workload.reason_state.cause, Foreseen)
-            ):
+            demand = None if workload is None else workload.current_demand
+            if workload is None or demand is None or not isinstance(workload.reason_state.cause, Foreseen):
+                yield _LOOK
                 continue
-            yield len(workload.current_demand.pods) // _PODS
+            yield _LOOK + len(demand.pods) // _PODS
             queue = self._quotas.members.queue_of(key) or ""
             place, turn = self._turns.both(workload, snapshot.queues.get(queue))
-            queues.setdefault(queue, []).append((place, number, turn, workload))
+            entries = queues.setdefault(queue, [])
+            entries.append((place, number, turn, workload))
+            if len(entries) > 2 * MOST_OF_TREE:
+                entries[:] = _first(entries)
         trees: dict[str, list[tuple[int, _Waiting]]] = {}
         for queue, entries in queues.items():
-            in_order = (yield from ordered(entries, itemgetter(0, 1)))[:MOST_OF_TREE]
+            in_order = _first(entries)
             durations = [self._durations.of(entry[-1]) for entry in in_order]
             yield len(in_order)
             ranked = trees.setdefault(snapshot.tree.root_of(queue), [])
@@ -287,6 +287,11 @@ class Forecast:
         workload = None if key is None else self._store.workloads.get(key)
         duration = None if workload is None else self._durations.of(workload)
         return "" if duration is None else str(duration)
+
+
+def _first(entries: list[Entry]) -> list[Entry]:
+    """The first of these workloads of a queue, in order: no more of them can be in the play."""
+    return sorted(entries, key=itemgetter(0, 1))[:MOST_OF_TREE]
 
 
 def _kind(waiter: _Waiting, pods: Sequence[Pod], roles: Roles, snapshot: QueueSnapshot) -> _Kind:

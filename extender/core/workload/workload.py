@@ -5,7 +5,7 @@ The workload also remembers failed tries and refusals, which decide when it may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from extender.core.workload.release import Release
 from extender.core.workload.shape import Demand, Flavoring, PodSetKey, podset_key
 from extender.core.workload.slots import QuorumShortfall, Stage, by_role, lacking_roles, short_podset, short_role, total
 from extender.core.workload.status import ReasonState, Status, StatusRecord
+from policies.api import SortKey
 from policies.model import CLIQUE, GroupKey, Job, Minima, Pod, PodGroup, PodSets, RunTerms, SlotKey
 from policies.model.duration import longest
 from policies.model.topology import SILENT
@@ -182,6 +183,7 @@ class Workload:
     ``sweep_at``: when to check that nominations were cleared, 0 for never.
     ``filling``: whether its slots are still being given their nodes, a few at a time.
     ``demand``: its last request to the planner, right as of its version.
+    ``order``: its last place by the queue policy, with the version that it is right as of.
     ``advised``: the node that advisory mode chose, by pod UID.
     ``flavoring``: node demands of the flavors that it was admitted with, by part.
     """
@@ -207,6 +209,7 @@ class Workload:
     """How many pods its owner makes again once all of them are gone; 0 if unknown."""
     filling: bool = False
     demand: Demand | None = None
+    order: tuple[int, SortKey] | None = None
     advised: dict[str, str] = field(default_factory=dict)
     flavoring: Mapping[PodSetKey, Flavoring] = field(default_factory=dict)
     seen_at: float | None = None
@@ -307,6 +310,12 @@ class Workload:
     def current_demand(self) -> Demand | None:
         """The request to the planner; None if anything it depends on has changed since it was worked out."""
         return self.demand if self.demand is not None and self.demand.version == self.version else None
+
+    def ordered_by(self, policy: Callable[[], SortKey]) -> SortKey:
+        """Its place by the queue policy, which is asked if anything has changed since the last time."""
+        if (known := self.order) is None or known[0] != self.version:
+            known = self.order = self.version, policy()
+        return known[1]
 
     @property
     def status_by_facts(self) -> Status:

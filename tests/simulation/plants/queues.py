@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -13,6 +13,8 @@ from extender.core.ledger.quotas import PastUsage, Quotas, QuotaUses
 from extender.core.queue.demands import QuotaRequest
 from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
 from extender.core.workload.shape import Shape
+from extender.core.workload.workload import Workload
+from policies.api import SortKey
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, VolcanoQueue
 from policies.quota.history import History
 from tests.simulation.plants.mutants import Core, hears
@@ -133,6 +135,17 @@ def past_usage_only_fades(patch: pytest.MonkeyPatch) -> None:
     """Present usage is never added."""
     real = History.sample
     patch.setattr(History, "sample", lambda self, _, now: real(self, {}, now))
+
+
+def places_in_the_line_stay_whatever_changes(patch: pytest.MonkeyPatch) -> None:
+    """The queue policy is asked once for each workload."""
+
+    def ordered_by(self: Workload, policy: Callable[[], SortKey]) -> SortKey:
+        self.order = self.version, real(self, policy) if self.order is None else self.order[1]
+        return self.order[1]
+
+    real = Workload.ordered_by
+    patch.setattr(Workload, "ordered_by", ordered_by)
 
 
 def _volcanos_with(event: Event, **facts: Mapping[str, int]) -> Event:

@@ -1,4 +1,7 @@
-"""The last forecast, compared with one that is made now: as long as it is said to be valid, both are the same."""
+"""What the core remembers instead of working it out again, compared with what it would find now.
+
+As long as the last forecast, or the order of a workload, is said to be valid, both are the same.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,32 @@ from collections.abc import Iterator
 
 from extender.core.engine import Engine
 from extender.core.ledger.expectations import Expectation, _stated
+from extender.core.ledger.pending import QueueView
+from policies.api import PolicyError
 from policies.steps import finish
 
 
 def outdated(core: Engine, now: float) -> Iterator[str]:
+    """Yield what the core remembers and would find otherwise now."""
+    yield from _outdated_orders(core)
+    yield from _outdated_forecast(core, now)
+
+
+def _outdated_orders(core: Engine) -> Iterator[str]:
+    """Yield the workloads whose place by the queue policy has changed without a change of their version."""
+    policy = core._cycle._admission.turns._policy
+    for key, workload in core.state.workloads.items():
+        if workload.order is None or workload.order[0] != workload.version:
+            continue
+        try:
+            order = policy.order(QueueView(workload))
+        except PolicyError:
+            continue
+        if order != workload.order[1]:
+            yield f"the order of {key} is remembered as {workload.order[1]}, and is {order}"
+
+
+def _outdated_forecast(core: Engine, now: float) -> Iterator[str]:
     """Yield how a forecast of now differs from the last one, unless that one is to be renewed anyway."""
     forecast, expectations = core._cycle._forecast, core.state.expectations
     if core._cycle.walking or now >= forecast.valid_until:
