@@ -11,8 +11,10 @@ import pytest
 
 from extender.core.effects import Milestone, Reached
 from extender.core.events import JobSeen, PodGone
-from extender.core.ledger.pending import QueueView
+from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.pending import QueueView, Turns
 from extender.core.ledger.singles import WaitingSingle
+from extender.core.workload.workload import Workload
 from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
 from policies.chosen import OURS, Policies
 from policies.model import Pod, PodSet, Topology
@@ -188,6 +190,16 @@ def test_a_gang_that_grows_loses_its_place() -> None:
         begun.feed(PodGone(pod.uid))
     begun.advance(1)
     assert (begun.reason("grows"), begun.reason("large")) == ("NoRoom", "Placed")
+
+
+def test_the_place_of_a_job_goes_with_it() -> None:
+    """Its pods stay, and were created later."""
+    turns, left = Turns(FailedCreation(), OURS.queue), Workload(key("left"))
+    left.members.put(replace(gang("left", 1)[0], created=20.0))
+    left.follow_job(job(1))
+    with_job = turns.of(left)
+    left.follow_job(None)
+    assert turns.of(left) == (0, OURS.queue.order(QueueView(left))) != with_job
 
 
 def test_members_that_are_yet_to_come_count() -> None:

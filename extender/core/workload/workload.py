@@ -637,6 +637,7 @@ class Workload:
         ``taken``: why the job's name is another's. ``left_in``: the queue of its last job, if that is gone.
         """
         self.queue_of_deleted_job = left_in
+        self.order = None  # the workload was created with its job
         if job is None or self.job is None or self.job.seen.uid != job.uid:
             self.job = None if job is None else JobRecord(job)
             if job is not None:
