@@ -101,6 +101,8 @@ class Apply:
     def __post_init__(self) -> None:
         self._successors: dict[GroupKey, GroupSeen] = {}
         """PodGroups that were created again before the start of an earlier one of their name has ended."""
+        self._leaving: dict[GroupKey, str] = {}
+        """Why workloads lose what was promised to them for their PodGroup, as soon as no member is being bound."""
 
     @property
     def handlers(self) -> Handlers:
@@ -149,10 +151,10 @@ class Apply:
             return  # Muster's own reports change the object, too
         workload = self._meant_by(group)
         if workload is not None and _is_another(workload, group) and self._is_starting(workload):
+            if (earlier := self._store.groups.get((group.key, group.dialect))) is not None:
+                self.group_gone(GroupGone(earlier.key, earlier.uid, earlier.dialect), now)
             self._successors[group.key] = event
-            if (release := workload.release).partial_since is not None:  # no replacement completes it any more
-                release.break_off(now - self._limits.partial_s, release.partial_count)
-                self._store.mark_dirty(workload)
+            self._leaving[group.key] = "its PodGroup was created again"
             return
         self._store.groups[group.key, group.dialect] = group
         self._enqueues.record(group, now)
@@ -164,8 +166,8 @@ class Apply:
         if another or (started and not workload.members.started):
             workload.release.start_anew()
             self._revocations.revoke(workload, "its PodGroup was created again", now, RevokedFor.PODGROUP_CHANGED)
-        elif group.deleting and not workload.releasing:
-            self._revocations.revoke(workload, "its PodGroup is being deleted", now, RevokedFor.PODGROUP_CHANGED)
+        elif group.deleting:
+            self._leaving[group.key] = "its PodGroup is being deleted"
 
     def _meant_by(self, group: PodGroup) -> Workload | None:
         """The workload that the PodGroup belongs to; None if there is none."""
@@ -174,14 +176,31 @@ class Apply:
         meant = _followed(workload, group) or any(means(member.pod, group) for member in workload.members)
         return workload if meant else None
 
-    def follow_successors(self, now: float) -> None:
-        """Follow PodGroups that were created again, where the start of the earlier one is over."""
-        if not self._successors:
+    def follow_groups(self, now: float) -> None:
+        """Follow PodGroups that were created again, where the start of the earlier one is over.
+
+        Workloads leave a PodGroup that ends, where no member is being bound.
+        """
+        if not (self._successors or self._leaving):
             return
         workloads = self._store.workloads
         over = [key for key in self._successors if not ((of := workloads.get(key)) and self._is_starting(of))]
         for key in over:
+            self._leaving.pop(key, None)
             self.group_seen(self._successors.pop(key), now)
+        for key in [key for key in self._leaving if not ((of := workloads.get(key)) and of.releasing)]:
+            why = self._leaving.pop(key)
+            if (workload := workloads.get(key)) is not None:
+                self._leave_group(workload, why, now)
+
+    def _leave_group(self, workload: Workload, why: str, now: float) -> None:
+        """Revoke what was promised for the PodGroup, which is gone or about to go."""
+        key, group = workload.key, workload.group
+        if group is not None and (key, group.dialect) not in self._store.groups:
+            workload.follow(None)
+        if key in self._successors:  # its start is in part, and no replacement completes it any more
+            workload.release.break_off(now - self._limits.partial_s, workload.release.partial_count)
+        self._revocations.revoke(workload, why, now, RevokedFor.PODGROUP_CHANGED)
 
     def _is_starting(self, workload: Workload) -> bool:
         """Whether members are being bound, or are bound in part and evicted unless the others come."""
@@ -199,10 +218,8 @@ class Apply:
         self._enqueues.gone(known)
         workload = self._store.workloads.get(key)
         if workload is not None and workload.group is not None and workload.group.uid == event.uid:
-            workload.follow(None)
+            self._leaving[key] = "its PodGroup was deleted"
             self._store.mark_dirty(workload)
-            if not workload.releasing:
-                self._revocations.revoke(workload, "its PodGroup was deleted", now, RevokedFor.PODGROUP_CHANGED)
 
     def native_gang_seen(self, event: NativeGangSeen, now: float) -> None:
         """Handle a gang's PodGroup, made by the Job controller. The watch may show its pods before."""

@@ -275,8 +275,8 @@ class Engine:
             apply.follow_devices,
             # The last pods that kept a node in its last clique may have left it.
             apply.follow_cliques,
-            # A start may have ended: a PodGroup that was created again meanwhile is followed.
-            apply.follow_successors,
+            # A start may have ended: a PodGroup that has gone or was created again meanwhile is followed.
+            apply.follow_groups,
             # The effects of this event on victims are known now: which have gone, and which may be evicted.
             self._follow_preemptions,
             # For workloads that have room now no nodes are requested, and their kept quota is given back.

@@ -238,10 +238,10 @@ class Lifecycle:
         for slot in workload.reserved:
             claim = self._claims.get(SlotOf(workload.key, slot))
             at.append(inf if claim is None or claim.until is None else claim.until)
-        if release.partial_since is not None:
-            at.append(release.partial_since + self._limits.partial_s)
-        if release.incomplete_since is not None:
-            at.append(release.incomplete_since + self._limits.incomplete_s)
+        if not workload.releasing:
+            at.append(inf if release.partial_since is None else release.partial_since + self._limits.partial_s)
+            lost = release.incomplete_since
+            at.append(inf if lost is None else lost + self._limits.incomplete_s)
         # Room may be reserved there later.
         at.append(overrun if (overrun := self._ends_overrun_at(workload)) > now else now + _OVERRUN_CHECK_S)
         if (first := min(at)) < inf:
@@ -330,8 +330,10 @@ class Lifecycle:
     def _end_incomplete(self, workload: Workload, now: float) -> None:
         """End a gang that stayed incomplete for too long: its start broke off, or it has lost members since.
 
-        Its job is suspended, or its bound members are evicted.
+        Its job is suspended, or its bound members are evicted. Bindings that are under way may complete it before.
         """
+        if workload.releasing:
+            return None
         limits, release = self._limits, workload.release
         broken, lost = release.partial_since, release.incomplete_since
         if broken is not None and not release.complete and now >= broken + limits.partial_s:
@@ -387,10 +389,9 @@ class Lifecycle:
         return began + self._process.wall_offset + expected_s + self._limits.overrun_s if ends else inf
 
     def _evict(self, workload: Workload, why: str, now: float) -> None:
-        """Evict the bound members. If others are being bound, that waits for the same time again."""
-        if not workload.releasing:
-            workload.reason_state.note(now, f"evicting the bound members: {why}")
-            self._revocations.evict_bound(workload, why)
+        """Evict the bound members."""
+        workload.reason_state.note(now, f"evicting the bound members: {why}")
+        self._revocations.evict_bound(workload, why)
 
     def _report_over(self, workload: Workload, now: float) -> None:
         """Report a workload without waiting or running pods: they have ended, or belong to an earlier PodGroup of its

@@ -297,6 +297,49 @@ def test_what_a_broken_start_has_bound_gives_way_although_its_podgroup_is_made_a
     assert all(script.planned(pod) for pod in fresh)
 
 
+@pytest.mark.parametrize("seen_gone", [True, False])
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_start_that_is_in_part_once_nothing_is_being_bound_ends_with_its_podgroup(
+    *, broken: bool, seen_gone: bool
+) -> None:
+    """``broken``: it was in part before, and is just being completed."""
+    group, pods = coscheduled("train", 4)
+    script = Script(*cluster("a: 4x8"), group, *pods)
+    calls = script.bind_all(pods)
+    if broken:
+        script.disconnect(calls[-1])
+        script.feed_outcome(pods[2].uid, Outcome.REFUSED)
+        script.post_all()
+        script.bind_all(pods[2:])
+    if seen_gone:
+        script.feed(GroupGone(group.key, group.uid))
+    script.see(podgroup("train", 4, uid="second"))
+    assert not script.evicted
+    script.feed_outcome(pods[2].uid, Outcome.REFUSED)
+    script.post_all()
+    script.advance(1)
+    assert sorted(script.evicted) == ["train-0", "train-1", "train-3"]
+    assert not script.planned(pods[2]), "nobody completes it any more"
+
+
+@pytest.mark.parametrize("deleting", [True, False])
+def test_what_is_promised_while_members_are_being_bound_is_revoked_after_that_when_the_podgroup_has_gone(
+    *, deleting: bool
+) -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 3x8"), replace(group, min_member=2), *pods)
+    script.bind_all(pods[:2])
+    assert script.planned(pods[2])
+    if deleting:
+        script.see(replace(group, min_member=2, deleting=True))
+    else:
+        script.feed(GroupGone(group.key, group.uid))
+    assert script.planned(pods[2])
+    script.post_all()
+    assert len(script.bound(pods)) == 2
+    assert not script.planned(pods[2])
+
+
 def test_a_podgroup_that_is_gone_again_before_a_release_is_over_is_none() -> None:
     group, pods = coscheduled("train", 2)
     script = Script(*cluster("a: 2x8"), group, *pods)
