@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import Outcome
 from extender.core.effects import Evict
 from extender.core.events import OwnerGone
 from extender.core.limits import Limits, Preempts
@@ -578,6 +579,19 @@ def test_a_gang_that_was_completed_in_time_is_not_evicted() -> None:
     script.run([reborn(lost)])
     script.advance(2000)
     assert not script.evicted
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.REFUSED])
+def test_a_gang_whose_time_is_over_while_a_member_is_being_bound_is_evicted_if_that_fails(outcome: Outcome) -> None:
+    script = running(limits=Limits(evict_incomplete=True))
+    lost = member(script)
+    lose(script, lost, "fails")
+    script.see(fresh := reborn(lost))
+    script.bind(fresh)
+    script.advance(1000)
+    assert not script.evicted
+    script.feed_outcome(fresh.uid, outcome)
+    assert bool(script.evicted) is (outcome is Outcome.REFUSED)
 
 
 def test_a_job_that_stays_incomplete_is_suspended() -> None:

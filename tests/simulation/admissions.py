@@ -418,6 +418,8 @@ class Admissions:
         self.without_quota.pop(event.shape, None)
         if event.pod is not None:
             self.learnt[event.shape] = None
+            if not any(pod.node for pod in self.slots.pods(event.key)):  # else its own pods tell what they ask for
+                self._correct(event.pod)
         if event.verdict is Verdict.NOT_NOW:
             self.without_quota[event.shape] = now + _TRIED_AGAIN_S
 
@@ -616,6 +618,10 @@ class Admissions:
         job = self.jobs.get(pod.group_key) if pod.group_key is not None else None
         if job is not None and not pod.node and pod.live:
             self.learnt |= dict.fromkeys(_unlike(job.podsets, pod))
+        self._correct(pod)
+
+    def _correct(self, pod: Pod) -> None:
+        """Note a start that was planned by a template from which its pods differ as this one does."""
         admission = self.slots.admitted(pod)
         if admission is not None and _unlike(admission.podsets, pod):
             admission.note("its pods ask for something else than their template")

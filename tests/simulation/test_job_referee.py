@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import BindingPosted, Outcome
+from extender.core.answers import BindingPosted, Outcome, PodTried, Verdict
 from extender.core.effects import Milestone, Reached, StartJob, SuspendJob
 from extender.core.engine import Engine
 from extender.core.events import (
@@ -35,7 +35,7 @@ from tests.simulation.drawing import draw
 from tests.simulation.job_orders import judge_job
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.lives import nomination, posting
-from tests.simulation.model.additions import TOLERATION, Added
+from tests.simulation.model.additions import TOLERATION, Added, as_created
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
@@ -166,6 +166,19 @@ def test_what_is_added_to_a_pod_is_known_whether_its_job_is_being_stopped_or_not
     pod = life.pod(0)
     (known,) = life.admissions.as_known(life.job.shown().podsets).podsets
     assert known.template.selection.tolerations == pod.selection.tolerations == (TOLERATION,)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_start_may_be_stopped_when_a_dry_run_shows_that_it_was_planned_for_other_pods(*, bound: bool) -> None:
+    """``bound``: its own pods tell what they ask for."""
+    life = Life(_unlike(1, Added(pool="a")), "a-0")
+    (podset,) = life.job.podsets
+    if bound:
+        life.tell(PodSeen(replace(podset.template, uid="pod-0", node="a-0")))
+        life.admissions.slots.of[life.job.key].trouble = ""
+    tried = as_created(podset, podset.template)
+    life.tell(PodTried(life.job.key, podset.shape, Verdict.PASSED, tried))
+    assert bool(life.admissions.slots.of[life.job.key].trouble) is not bound
 
 
 def test_what_is_added_to_pods_counts_once_whatever_number_of_them_comes() -> None:
