@@ -124,6 +124,7 @@ class Lifecycle:
         members, release = workload.members, workload.release
         if not workload.releasing:
             self._lapse(workload)
+            self._resume_release(workload, now)
             self._revocations.drop_broken(workload, now)
         # The podsets of a job that is being suspended are not known.
         has_quorum = workload.has_bound_quorum and not workload.paused
@@ -258,6 +259,17 @@ class Lifecycle:
         workload.release.lapse(whole=bool(workload.members.bound), outcome_unknown=workload.outcome_unknown)
         if not (workload.outcome_unknown or (workload.release.gone_whole and workload.remade)):
             self._room.unreserve_all(workload)
+
+    def _resume_release(self, workload: Workload, now: float) -> None:
+        """Resume the release that the stamps of bound members show, if all of them are of another than the known one.
+
+        Members of an earlier PodGroup count again when the later one of its name is gone.
+        """
+        members = workload.members
+        another = members.started and workload.release.name not in members.declared.releases
+        if another and not workload.outcome_unknown:
+            workload.release.start_anew()
+            recover_release(self._process, self._store.pods, self._moved_pods, workload, now)
 
     def _report_state(self, workload: Workload, now: float) -> None:
         """Report the state of a workload while no Binding of it is under way."""

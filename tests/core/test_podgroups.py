@@ -351,6 +351,26 @@ def test_a_podgroup_that_is_gone_again_before_a_release_is_over_is_none() -> Non
     assert (script.reason("train"), script.message("train")) == ("Running", "2 members are bound")
 
 
+@pytest.mark.parametrize("second_ran", [True, False])
+def test_members_that_count_again_once_a_later_podgroup_is_gone_have_their_release_again(second_ran: bool) -> None:
+    """Seed 6015132: their release was forgotten with the change of the PodGroup, and only a restart read it again."""
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 6x8"), group, *pods)
+    script.run(pods)
+    script.see(second := podgroup("train", 3, uid="second"))
+    _, others = coscheduled("train", 3, life="-second")
+    if second_ran:
+        script.see(*others)
+        script.run(others)
+    script.feed(GroupGone(second.key, second.uid))
+    if second_ran:
+        script.gone(*others)
+    script.gone(next(pod for pod in script.pods.values() if pod.stamp and pod.stamp.complete))
+    assert [pod.stamp.complete for pod in script.pods.values() if pod.stamp] == [True, True]
+    release, afterwards = (core.gang("train").release for core in (script, restarted(script)))
+    assert (release.name, release.complete) == (afterwards.name, afterwards.complete) == (pods[2].uid, True)
+
+
 def test_doubtful_bindings_of_an_earlier_podgroup_go_on_as_those_of_that() -> None:
     """The Bindings may have been written, or are being written still."""
     group, pods = coscheduled("train", 5)
