@@ -19,7 +19,7 @@ from extender.core.queue.demands import Demands
 from extender.core.queue.shortfalls import Shortfalls
 from extender.core.workload.workload import Workload
 from policies.model import Pod
-from policies.steps import Steps
+from policies.steps import Steps, quickly
 from tests.builders import cluster, gang
 from tests.core.queue_course import Course, carry_out
 from tests.core.queues import cluster_queue, flavor, show
@@ -41,9 +41,9 @@ class Forgetful(Engine):
             return super().handle(event, now)
 
 
-def _at_everybody(self: QueueAdmission, queue: str) -> None:
+def _at_everybody(self: QueueAdmission, queue: str) -> Steps[None]:
     self._shortfalls.reopen(queue)
-    self.strict.reset(queue)
+    yield from self.strict.reset(queue)
 
 
 def script_of(limits: Limits, *, forgetful: bool = False) -> Script:
@@ -104,11 +104,13 @@ def test_what_is_forgotten_is_seen(forgotten: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(quota_plans, "awaited", lambda *_: ())
     elif forgotten == "reopen":
         reopen = Shortfalls.reopen
-        monkeypatch.setattr(Shortfalls, "reopen", lambda self, scope, known=None: known is None and reopen(self, scope))
+        monkeypatch.setattr(
+            Shortfalls, "reopen", lambda self, scope, known=None: reopen(self, scope) if known is None else {}
+        )
     elif forgotten == "others":
         monkeypatch.setattr(queues, "_others", lambda *_: {})
     else:
-        monkeypatch.setattr(QueueAdmission, "_given_back", lambda self, queue: self._shortfalls.reopen(queue))
+        monkeypatch.setattr(QueueAdmission, "_given_back", lambda self, queue: quickly(self._shortfalls.reopen(queue)))
     with pytest.raises(AssertionError, match="seed"):
         play_all(16)
 

@@ -19,7 +19,7 @@ from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, gang, node, single
 from tests.core.invariants import validate
 from tests.core.preempting import ON
-from tests.core.queues import FLAVOR, Queued, cluster_queue, in_queue, show, sort
+from tests.core.queues import FLAVOR, Queued, cluster_queue, flavor, in_queue, show, sort
 from tests.core.script import Script
 from tests.core.sliced import NODES, ONE, appear, choosy, pinned, step, ticks, until_walking
 from tests.effort import calls
@@ -387,3 +387,22 @@ def test_no_slice_is_long_when_there_may_be_what_many_wait_for(*, alike: bool) -
         slices = ticks(script)
         assert len(slices) > 100
         assert max(slices) < 16_500
+
+
+@pytest.mark.parametrize("strategy", [Strategy.BEST_EFFORT, Strategy.STRICT])
+@pytest.mark.parametrize("alike", [False, True])
+def test_no_slice_is_long_when_quota_comes_free_that_many_wait_for(strategy: Strategy, *, alike: bool) -> None:
+    ends = replace(in_queue("ends", 1)[0], node="a-0", phase="Running")
+    script = Script(*cluster("a: 2x8"), limits=Limits(slice_units=25), checked=100_000, synced=False)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}, strategy=strategy))
+    script.see(ends)
+    script.feed_synced()
+    for number in range(2500):
+        appear(script, in_queue(f"waits-{number}", 1, cpu=1 if alike else 1 + number % 90))
+    ticks(script)
+    assert not any(map(script.planned, script.pods.values()))
+    script.feed(PodGone(ends.uid))
+    slices = ticks(script)
+    assert len(slices) > 3
+    assert max(slices) < 16_500
+    assert sum(bool(script.planned(pod)) for pod in script.pods.values()) == 1

@@ -40,7 +40,7 @@ from policies.model import GroupKey
 from policies.model.queues import ClusterQueue, Strategy
 from policies.order import FairSharing
 from policies.quota.flavors import Assignment
-from policies.steps import Steps
+from policies.steps import AT_ONCE, Steps
 
 
 class QueueAdmission:
@@ -102,8 +102,8 @@ class QueueAdmission:
             if workload.job is not None and workload.job.unproven:
                 self._store.mark_dirty(workload)
 
-    def review(self, now: float) -> None:
-        """Wake the workloads that may have quota now. Called before a cycle."""
+    def review(self, now: float) -> Steps[None]:
+        """Wake the workloads that may have quota now. The first part of a cycle."""
         quotas = self._quotas
         if quotas.queues.stale:
             others = quotas.rebuild()
@@ -112,21 +112,21 @@ class QueueAdmission:
             self._prove()
         below = quotas.queues.snapshot.tree.below
         for name in [name for root in quotas.uses.take_freed() for name in below(root)]:
-            self._given_back(name)
+            yield from self._given_back(name)
         self._outdated |= dict.fromkeys(quotas.uses.take_changed(self._outdated), now + self._limits.refresh_s)
         if (due := self.due) is not None and now >= due:
             # One tree at a time, so that a workload that can start does not wait for the updates of all.
             for name in below(root := next(iter(self._outdated))):
                 if self._shortfalls.reopen(name):
-                    self.strict.reset(name)
+                    yield from self.strict.reset(name)
             del self._outdated[root]
         for name in quotas.past.take_reordered():
             if name in self.strict.first:
-                self.strict.reset(name)
+                yield from self.strict.reset(name)
         for of in (*quotas.members.take_changed_queues(), *map(quotas.members.queue_of, [*self._pending.due])):
             held_up = self.strict.first.get(of or "")
             if held_up and (held_up.first not in self._pending.keys or held_up.first in self._pending.due):
-                self.strict.reset(held_up.queue)
+                yield from self.strict.reset(held_up.queue)
 
     def lines(self) -> QueueLines:
         """The lines of the queues for one cycle."""
@@ -258,11 +258,11 @@ class QueueAdmission:
         with quotas.statement(workload.key) as statement:
             return not statement.tree.lacks(queue.name, usage)
 
-    def quota_taken(self, workload: Workload) -> None:
+    def quota_taken(self, workload: Workload) -> Steps[None]:
         """Update shortfalls after a workload got quota without nodes: others of its queue may lack that quota."""
         if (name := self._quotas.members.queue_of(workload.key)) is not None:
             self._shortfalls.reopen(name)
-            self.strict.reset(name)
+            yield from self.strict.reset(name)
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """The assignment by quota alone, including the quota that the workload has without nodes."""
@@ -288,7 +288,7 @@ class QueueAdmission:
             if workload.job is not None and (workload.job.awaits_nodes or quotas.route(workload).drained):
                 self._store.mark_dirty(workload)
 
-    def _given_back(self, queue: str) -> None:
+    def _given_back(self, queue: str) -> Steps[None]:
         """Wake the workloads of the queue that may use quota which was given back.
 
         In a StrictFIFO queue that is all of them, if the first one may.
@@ -299,25 +299,30 @@ class QueueAdmission:
             if self._quotas.members.queue_of(key) == queue:
                 self._pending.wake(Own(key))
         reopened = self._shortfalls.reopen(queue, None if evicts else self._quotas.is_there(queue))
+        yield len(reopened) // 4
         if evicts or (held_up is not None and not self._known_of(held_up.first, queue)):
-            self.strict.reset(queue)
+            yield from self.strict.reset(queue)
         elif reopened:
-            self._reopened(known, reopened)
+            yield from self._reopened(known, reopened)
 
-    def _reopened(self, queue: ClusterQueue, shapes: Mapping[Shape, Amounts | None]) -> None:
+    def _reopened(self, queue: ClusterQueue, shapes: Mapping[Shape, Amounts | None]) -> Steps[None]:
         """Wake workloads of the queue that may get quota.
 
         ``shapes``: the shapes, with the amounts they wait for; None if they wait for something else, too.
         """
         together: dict[Amounts, list[Shape]] = {}
-        for shape, amounts in shapes.items():
+        for count, (shape, amounts) in enumerate(shapes.items(), 1):
+            if not count % AT_ONCE:
+                yield AT_ONCE // 4
             if amounts is None or queue.strategy is Strategy.STRICT:
-                self._pending.wake(QuotaFor(queue.name, shape))
+                yield from self._pending.wake_in_steps(QuotaFor(queue.name, shape))
             else:
                 together.setdefault(amounts, []).append(shape)
         for amounts, alike in together.items():
             self._pending.wake(FreedQuota(queue.name, amounts, tuple(alike)))
-        for key in self._pending.parked(ANY_ROOM):
+        for count, key in enumerate(self._pending.parked(ANY_ROOM), 1):
+            if not count % AT_ONCE:
+                yield AT_ONCE // 4
             workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name
             current = workload.current_demand.shape if ours and workload.current_demand is not None else None
             if current in shapes and self.strict.held_up(workload) is None:

@@ -5,9 +5,10 @@ All waiting workloads are in one line, and each gets a turn. One without room do
 1. ``listen``: after every event, decides whether a cycle is due, and when: a moment after the change that calls for it.
 2. ``tick``: begins a cycle, or goes on with one for a slice. Other events get in between slices, and what they change
    is for the next cycle.
-3. ``_begin``: takes the changes since the last cycle, and so finds the workloads that get a turn.
-4. ``_run``: the cycle itself. It drops old shortfalls that no longer hold, makes the line, and gives each workload in
-   it a turn.
+3. ``_begin``: wakes the workloads that may have quota, and takes the changes since the last cycle. So it finds the
+   workloads that get a turn.
+4. ``_run``: the rest of the cycle. It drops old shortfalls that no longer hold, makes the line, and gives each workload
+   in it a turn.
 5. ``_turn``: finds what can be done for one workload (``_why_not_plannable``, ``_plan``, ``_fallback``), and does it
    (``_carry_out``).
 
@@ -198,7 +199,8 @@ class Cycle:
         self._single_reservations.lapse(now)
         if self._walk is None and self._due is not None and now >= self._due:
             self._due = None
-            self._begin(now)
+            if not self._changes.may_unblock or now >= self._rest_until:
+                self._began, self._walk = now, self._begin(now)
         return self._go_on()
 
     def _go_on(self) -> bool:
@@ -215,17 +217,14 @@ class Cycle:
             self._claims.lend()
         return False
 
-    def _begin(self, now: float) -> None:
-        """Begin a cycle with the changes since the last one."""
+    def _begin(self, now: float) -> Steps[None]:
+        """Run a cycle with the changes since the last one."""
         changes = self._changes
-        if changes.may_unblock and now < self._rest_until:
-            return
         self._demands.review()
         for namespace in self._failed_creation.lapse(now):
             self._pending.wake(Config(namespace))
-        self._admission.review(now)
+        yield from self._admission.review(now)
         self._wasted_units, self._in_need = 0, None
-        self._began = now
         self._backfills.begin_cycle(now)
         refresh = changes.room_taken and now >= self._refresh_at
         freed, changed, gone, victims = list[Freed](), list[Pod](), False, self._preempting.review(now)
@@ -240,7 +239,7 @@ class Cycle:
             else:
                 freed, changed, gone = changes.net_freed(self._claims.room), changes.changed_pods, bool(changes.freed)
                 ended, self._changes.room_taken = changes.ended, True  # the numbers in reasons are outdated from now on
-        self._walk = self._run(freed, changed, ended, gone=gone, every=every, victims=victims)
+        yield from self._run(freed, changed, ended, gone=gone, every=every, victims=victims)
 
     def _run(
         self,
@@ -323,10 +322,9 @@ class Cycle:
     def _whole_line(self) -> Steps[Line]:
         """Return the line of the due workloads, of workloads that quota was given back for, and single pods."""
         line = yield from self._line(self._pending.take_due())
-        for count, (queue, entries, waits_for) in enumerate(self._pending.take_invited(), 1):
+        for queue, entries, waits_for in self._pending.take_invited():
             line.add_all(queue, entries, waits_for)
-            if not count % AT_ONCE:
-                yield LOOK * AT_ONCE
+            yield LOOK + len(entries) // 4
         yield from self._single_reservations.add_to_line(line, self._now)
         return line
 
@@ -379,9 +377,8 @@ class Cycle:
             case Evict():
                 self._report(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now), now)
             case AskNodes():
-                why = self._elastic.begin(workload, shape, outcome, now)
-                self._admission.quota_taken(workload)
-                self._report(workload, why, now)
+                self._report(workload, self._elastic.begin(workload, shape, outcome, now), now)
+                yield from self._admission.quota_taken(workload)
             case why:
                 yield self._report(workload, why, now)
         return 0
@@ -513,7 +510,7 @@ class Cycle:
 
         Workloads that have had their turn get another one.
         """
-        if (why := self._admission.strict.record_turn(workload, self._now)) is None:
+        if (why := (yield from self._admission.strict.record_turn(workload, self._now))) is None:
             return
         for other in line.rest_of(why.queue):
             had_turn = self._admission.strict.has_had_turn(other, workload.key)
@@ -593,7 +590,7 @@ class Cycle:
         self._go_on()
 
     def _recovering(self, recovery: RestartRecovery) -> Steps[None]:
-        self._admission.review(self._now)
+        yield from self._admission.review(self._now)
         yield from self._device_users.settle_all()
         recovery.begin()
         yield from recovery.recover_all(self._now)

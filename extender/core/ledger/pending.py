@@ -602,14 +602,13 @@ class Pending:
         return sorted(self.due, key=self.keys.__getitem__)
 
     def take_invited(self) -> Iterator[tuple[str, list[Entry], Amounts]]:
-        """Yield the workloads whose quota may have been given back: the ClusterQueue, their entries, and the
-        amounts."""
+        """Yield the workloads whose quota may have been given back, batch by batch: the ClusterQueue, their entries,
+        and the amounts. Other events may come in between."""
         invited, self._invited = self._invited, {}
-        parked = self._parked[QuotaFor]
         for (queue, amounts), shapes in invited.items():
-            causes = [QuotaFor(queue, shape) for shape in shapes]
-            if entries := [self._entries[key] for cause in causes for key in parked.get(cause, ())]:
-                yield queue, entries, amounts
+            parked = (key for shape in shapes for key in self.parked(QuotaFor(queue, shape)))
+            for keys in batched(parked):
+                yield queue, [self._entries[key] for key in keys if key in self._entries], amounts
 
     def next_time(self) -> float | None:
         """Return the first instant that a workload waits for."""

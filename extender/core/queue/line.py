@@ -41,7 +41,7 @@ from policies.placement.relations import hindrances_of
 from policies.placement.request import shape_of
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.shares import Head, Rank, Requested, fairest
-from policies.steps import AT_ONCE, Steps, finish
+from policies.steps import AT_ONCE, Steps, batched, finish
 
 
 class Line:
@@ -358,8 +358,8 @@ class LocalTurns:
                 self.push(entry, waits_for)
             return
         line = self._lines.setdefault(("", "", waits_for), [])
-        line += entries
-        heapq.heapify(line)
+        for entry in entries:
+            heapq.heappush(line, entry)
         self._chosen = None
 
     @property
@@ -421,7 +421,7 @@ class StrictOrder:
     def __post_init__(self) -> None:
         self.first: dict[str, HeldUp] = {}
 
-    def record_turn(self, workload: Workload, now: float) -> HeldUp | None:
+    def record_turn(self, workload: Workload, now: float) -> Steps[HeldUp | None]:
         """Record that a workload had its turn. Returns the new order if it still waits and its queue is StrictFIFO."""
         queue = self._quotas.queue_of(workload.key)
         if queue is None or queue.strategy is not Strategy.STRICT:
@@ -430,11 +430,13 @@ class StrictOrder:
         plannable = demand is None or demand.shape is not None
         if not plannable or workload.has_promised_quorum or now < workload.retries.not_before:
             if known is not None and known.first == workload.key:
-                self.reset(queue.name)
+                yield from self.reset(queue.name)
             return None
         if self.held_up(workload) is None and (known is None or known.first != workload.key):
-            self._recheck_others(known, workload.key)
-            known = self.first[queue.name] = HeldUp(queue.name, workload.key, QueueOrder(workload.key, queue.title))
+            new = self.first[queue.name] = HeldUp(queue.name, workload.key, QueueOrder(workload.key, queue.title))
+            if known is not None:
+                yield from self._wake_all(queue.name, but=workload.key)  # each has to name the new first one
+            return new
         return known
 
     def held_up(self, workload: Workload) -> QueueOrder | None:
@@ -470,17 +472,18 @@ class StrictOrder:
             name: held_up for name, held_up in self.first.items() if queues is not None and name not in queues
         }
 
-    def reset(self, queue: str) -> None:
+    def reset(self, queue: str) -> Steps[None]:
         """Forget which workload the others of a queue wait for. Each of them is looked at again."""
         self.first.pop(queue, None)
-        for key in self._quotas.members.of(queue):
-            self._pending.wake(Own(key))
+        yield from self._wake_all(queue)
 
-    def _recheck_others(self, before: HeldUp | None, key: GroupKey) -> None:
-        """Have all other workloads of the queue looked at, since each has to name the new first one."""
-        for other in self._quotas.members.of(before.queue) if before is not None else ():
-            if other != key:
-                self._pending.wake(Own(other))
+    def _wake_all(self, queue: str, but: GroupKey | None = None) -> Steps[None]:
+        """Wake the workloads of a queue, but one, batch by batch: any number may wait."""
+        for keys in batched([*self._quotas.members.of(queue)]):
+            for key in keys:
+                if key != but:
+                    self._pending.wake(Own(key))
+            yield len(keys) // 4
 
     def _place(self, workload: Workload) -> tuple[int, float, SortKey]:
         put_off, order = self._turns.within(workload, self._quotas.queue_of(workload.key))
