@@ -323,9 +323,11 @@ class QueueAdmission:
         for count, key in enumerate(self._pending.parked(ANY_ROOM), 1):
             if not count % AT_ONCE:
                 yield AT_ONCE // 4
-            workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name
-            current = workload.current_demand.shape if ours and workload.current_demand is not None else None
-            if current in shapes and self.strict.held_up(workload) is None:
+            workload = self._store.workloads.get(key)  # it may have gone since the last step
+            if workload is None or self._quotas.members.queue_of(key) != queue.name:
+                continue
+            demand = workload.current_demand
+            if demand is not None and demand.shape in shapes and self.strict.held_up(workload) is None:
                 self._pending.wake(Own(key))
 
     def _known_of(self, key: GroupKey, queue: str) -> bool:
