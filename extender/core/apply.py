@@ -398,6 +398,7 @@ class PodFacts:
             self._revoke_taken_room,
             # Calls and hints last: their answers depend on all of that.
             self._bind_unseen,
+            self._take_up_refusal,
             self._hint,
         )
 
@@ -537,6 +538,11 @@ class PodFacts:
         """Handle the bind call that came before the watch has shown the pod."""
         if change.old is None and (unseen := self._binds.stop_awaiting(change.pod.uid)) is not None:
             self._calls.bind(unseen, change.now)
+
+    def _take_up_refusal(self, change: PodChange) -> None:
+        """Take up what Muster has refused the pod before it came, or in the gang that it has left."""
+        if change.old is None and self._process.recovered:
+            self._calls.take_up_refusal(change.pod)
 
     def _hint(self, change: PodChange) -> None:
         """Report mistakes in the pod's annotations to its owner."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
+from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate, Wake
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
 from extender.core.gate.advisory import Advisory
 from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals, refused_by_filter
-from extender.core.ledger.kube_scheduler import GANG_WAITS, KubeQueue
+from extender.core.ledger.kube_scheduler import GANG_WAITS, ROOM_RESERVED, KubeQueue, refusals_by_muster
 from extender.core.ledger.room import Room
-from extender.core.ledger.singles import WaitingSingles
+from extender.core.ledger.singles import BlockedSinglePods, WaitingSingles
 from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.preemption.kube_preemption import KubePreemption
@@ -22,6 +22,7 @@ from extender.core.queue.line import Singles
 from extender.core.workload.members import Step
 from extender.core.workload.release import BindCalls
 from policies.model import Pod
+from policies.steps import AT_ONCE, Steps
 
 
 @dataclass(eq=False)
@@ -38,6 +39,7 @@ class Calls:
     _room: Room
     _outbox: Outbox
     _singles: WaitingSingles
+    _blocked_singles: BlockedSinglePods
     _kube_queue: KubeQueue
     _binds: BindCalls
     _bindings: Bindings
@@ -73,6 +75,31 @@ class Calls:
         workload = self._store.workload_of(pod)
         slots = None if workload is None else workload.members.slots
         return "" if slots is None or pod.identity in slots.turns else slots.planned.get(pod.identity, "")
+
+    def recover(self) -> Steps[None]:
+        """Take up the refusals of an earlier process, once calls are answered."""
+        pods = list(self._store.pods)
+        for at in range(0, len(pods), AT_ONCE):
+            for uid in pods[at : at + AT_ONCE]:
+                if (pod := self._store.pods.get(uid)) is not None:
+                    self.take_up_refusal(pod)
+            yield AT_ONCE // 8
+
+    def take_up_refusal(self, pod: Pod) -> None:
+        """Take up Muster's refusal of a pod that this core has just come to know, or that has left its gang.
+
+        kube-scheduler does not see that the pod's refusal has ended, so it is woken. Where promised room was the cause
+        it is woken when such a promise ends. A nomination wakes the member of a gang.
+        """
+        waits = pod.live and not pod.node and pod.scheduler in self._schedulers
+        enforced = self._advisory is None
+        if not waits or (enforced and pod.group_key is not None):
+            return
+        refusals = refusals_by_muster(pod)
+        if enforced and ROOM_RESERVED in refusals:
+            self._blocked_singles.add(pod)
+        elif refusals:
+            self._outbox.append(Wake(pod.uid, pod.namespace, pod.name))
 
     def preempt(self, event: PreemptCalled, now: float) -> None:
         """Answer which victims kube-scheduler may evict: none for a gang's pod, and no single pod of a gang.

@@ -214,7 +214,12 @@ class Engine:
             advisory=advisory,
         )
         self._recovery = recovery = make(
-            Recovery, lifecycle=lifecycle, steering=steers, hints=hints, kube_preemption=kube_preemption
+            Recovery,
+            lifecycle=lifecycle,
+            steering=steers,
+            calls=calls,
+            hints=hints,
+            kube_preemption=kube_preemption,
         )
         members = make(
             MemberFacts,

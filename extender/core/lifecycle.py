@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
+from extender.core.calls import Calls
 from extender.core.causes import Ended, InvalidJob, MembersMissing, Partial, Share
 from extender.core.cycle.commit import Books
 from extender.core.effects import Milestone
@@ -473,6 +474,7 @@ class Recovery:
     _changes: Changes
     _lifecycle: Lifecycle
     _steering: Steering
+    _calls: Calls
     _hints: Hints
     _kube_preemption: KubePreemption
 
@@ -529,9 +531,10 @@ class Recovery:
                 yield _LOOK + len(workload.members)
 
     def clear(self, now: float) -> Steps[None]:
-        """Clear the nominations of pods that are promised no node."""
+        """Clear the nominations of pods that are promised no node, and take up refusals of an earlier process."""
         for key in list(self._workloads):
             if (workload := self._workloads.get(key)) is not None:
                 self._steering.sweep(workload, now)
                 yield _LOOK + len(workload.members) // 4
+        yield from self._calls.recover()
         yield from self._hints.recover(now)

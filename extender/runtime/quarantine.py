@@ -30,8 +30,6 @@ REMEMBERED_S = 3600.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
 """Pauses before an object that ended the process more than once is shown again; each is twice the last."""
 _LONGEST_ERROR = 300
-LEFT_OUT = "Muster has failed on this version of the pod, and leaves it out until it changes"
-"""The answer to kube-scheduler about a pod that is left out."""
 LEFT_OUT_NOTICE = "left out until they change, because the core failed on them"
 """The words of ``/readyz`` before the names of objects that are left out."""
 

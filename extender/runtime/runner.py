@@ -23,9 +23,10 @@ from extender.core.events import (
     PreemptCalled,
     Synced,
 )
+from extender.core.ledger.kube_scheduler import LEFT_OUT
 from extender.core.limits import STOOD_STILL_S
 from extender.runtime.driver import Action, Driver, Observer
-from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
+from extender.runtime.quarantine import Quarantine, Record, Source
 from extender.runtime.requests import UNFORESEEN, ApiCall, Failed, Response, Send
 from extender.runtime.together import Together
 from policies.model import Pod

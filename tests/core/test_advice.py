@@ -1,4 +1,7 @@
-"""Advisory mode: no workload waits, only Bindings and removed gates are written, and all is explained and counted."""
+"""Advisory mode: no workload waits, and all is explained and counted.
+
+Only Bindings are written, gates removed, and pods woken that Muster refused in another mode.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from extender.core.answers import Outcome, Ungated
 from extender.core.effects import Evict, Nominate, Ungate
 from extender.core.events import PodSeen, Synced
 from extender.core.gate.advisory import Mode
+from extender.core.ledger.kube_scheduler import REFUSALS
 from policies.model import GANG_GATE, Node, Pod, Stamp
 from tests.builders import busy, cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job
@@ -47,6 +51,13 @@ def test_a_gang_with_room_would_pass_and_is_told_to_run() -> None:
         script.post_all()
     assert script.reason("train") == "Running"
     assert script.core.state.counts.advised == {"would_pass": 2, "would_hold": 1}, "the last one makes the quorum"
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_pods_that_were_refused_in_the_other_mode_are_woken(text: str) -> None:
+    pods = [replace(pod, refusal=f"0/2 nodes are available: 2 {text}.") for pod in (*gang("train", 2), single("s"))]
+    script = advising(*cluster("a: 2x8"), *pods)
+    assert script.woken == [pod.name for pod in pods]
 
 
 def test_a_plan_keeps_no_room_from_anybody() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.ledger.kube_scheduler import GANG_WAITS, part_of_plugins
+from extender.core.ledger.kube_scheduler import GANG_WAITS, LEFT_OUT, part_of_plugins
 from extender.core.workload.members import Step
 from policies.model import Pod
 from tests.builders import cluster, gang, requests, single
@@ -152,6 +152,7 @@ def test_what_plugins_say_of_some_nodes_is_told_beside_what_is_lacking() -> None
         (f"0/3 nodes are available: 1 a, 1 {GANG_WAITS}, 1 b.", "0/3 nodes are available: 1 a, 1 b"),
         (f"0/2 nodes are available: 1 too old, 1 {GANG_WAITS}. more", "0/2 nodes are available: 1 too old. more"),
         (f"0/2 nodes are available: 2 {GANG_WAITS}. no victims, preemption: 0/2 nodes are available: 2 none", ""),
+        (f"0/2 nodes are available: 1 {LEFT_OUT}, 1 too old.", "0/2 nodes are available: 1 too old"),
         ("0/2 nodes are available: 2 too old.", "0/2 nodes are available: 2 too old"),
         (None, ""),
     ],

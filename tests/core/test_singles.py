@@ -6,12 +6,13 @@ Pods that kube-scheduler has nominated have room where they wait for their victi
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from extender.core.answers import Outcome
+from extender.core.ledger.kube_scheduler import GANG_WAITS, LEFT_OUT, ROOM_RESERVED
 from extender.core.limits import Limits
-from extender.core.queue.line import ROOM_RESERVED
 from policies.model import Pod, Selection
 from tests.builders import cluster, gang, node, single
 from tests.core.script import Script
@@ -109,6 +110,44 @@ def test_a_single_refused_for_kept_room_is_woken_when_that_is_kept_no_longer() -
     script.advance(61)
     assert script.woken == ["alone"]
     assert script.filter(alone, [room]) == (room,)
+
+
+def refused(pod: Pod, text: str) -> Pod:
+    return replace(pod, refusal=f"0/1 nodes are available: 1 {text}.")
+
+
+@pytest.mark.parametrize("text", [GANG_WAITS, LEFT_OUT])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_single_that_muster_refused_before_this_core_knew_it_is_woken_once(text: str, *, restart: bool) -> None:
+    """Seed 6015339: the pod had changed, was tried and refused once more, and was taken in a while later."""
+    alone = refused(single("alone"), text)
+    script = Script(*cluster("a: 1x8"), *([alone] if restart else []))
+    script.see(alone)
+    script.change(alone, labels=(("a", "b"),))
+    assert script.woken == ["alone"]
+
+
+def test_a_pod_that_muster_refused_for_its_gang_is_woken_when_it_has_left_that() -> None:
+    """kube-scheduler may see the edit first, and ask about a member of the gang."""
+    pods = [refused(pod, GANG_WAITS) for pod in gang("train", 3)[:2]]
+    script = Script(*cluster("a: 1x8"), *pods)
+    assert not script.woken, "a nomination wakes a member"
+    script.change(pods[0], group=None)
+    assert script.woken == [pods[0].name]
+
+
+@pytest.mark.parametrize("facts", [{"node": "a-0"}, {"phase": "Failed"}, {"deleting": True}, {"scheduler": "other"}])
+def test_only_singles_that_wait_for_kube_scheduler_are_woken(facts: dict[str, Any]) -> None:
+    script = Script(*cluster("a: 1x8"), replace(refused(single("alone"), LEFT_OUT), **facts))
+    assert not script.woken
+
+
+def test_a_single_that_an_earlier_process_kept_out_is_woken_when_the_promise_ends() -> None:
+    alone, pods = refused(single("alone", gpus=8, created=9), ROOM_RESERVED), gang("train", 2)
+    script = Script(*cluster("a: 2x8"), alone, *pods)
+    assert not script.woken
+    script.gone(pods[1])
+    assert script.woken == ["alone"]
 
 
 def test_a_single_is_not_woken_for_room_that_the_next_gang_gets_at_once() -> None:

@@ -6,9 +6,8 @@ import re
 
 from extender.api.models import GangView
 from extender.core.explain.reasons import CODES as REASONS
-from extender.core.ledger.kube_scheduler import GANG_WAITS
+from extender.core.ledger.kube_scheduler import GANG_WAITS, ROOM_RESERVED
 from extender.core.limits import Limits
-from extender.core.queue.line import ROOM_RESERVED
 from extender.core.workload.status import Status
 from extender.observe.explain.remedies import CODES
 from policies.model import GANG_GATE

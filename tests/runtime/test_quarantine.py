@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from extender.core.bare import named
-from extender.core.effects import Effect, JobEffect
+from extender.core.effects import Effect, JobEffect, Wake
 from extender.core.engine import Engine
 from extender.core.events import (
     BudgetGone,
@@ -62,6 +62,7 @@ from extender.core.events import (
     VolumeGone,
     VolumeSeen,
 )
+from extender.core.ledger.kube_scheduler import LEFT_OUT
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
@@ -69,7 +70,6 @@ from extender.runtime import quarantine
 from extender.runtime.failures_file import FailuresFile
 from extender.runtime.quarantine import (
     FAILURES,
-    LEFT_OUT,
     MOST_ENTRIES,
     REMEMBERED_S,
     WITHIN_S,
@@ -501,7 +501,7 @@ async def test_what_has_changed_is_taken_in_when_its_time_has_come(
 ) -> None:
     monkeypatch.setattr(quarantine, "_FIRST_PAUSE_S", 0.5)
     place.fails, place.clock = bad, time.time
-    first, second, good = replace(odd(single("bad")), hint="1"), odd(single("bad")), single("bad")
+    first, second, good = replace(odd(single("bad")), hint="1"), odd(single("bad")), single("bad", refusal=LEFT_OUT)
     for pod in (first, second):
         runner = place.start()
         await read(runner, *cluster("a: 1x8"), first)
@@ -515,6 +515,8 @@ async def test_what_has_changed_is_taken_in_when_its_time_has_come(
     assert len(runner.quarantine.left_out()) == 1
     await until(lambda: good.uid in runner.core.state.pods)
     assert runner.quarantine.left_out() == []
+    woken = Wake(good.uid, good.namespace, good.name)
+    await until(lambda: woken in place.written.asked)  # kube-scheduler has seen the change, and was refused since
 
 
 async def test_a_takeover_leaves_the_same_out_as_a_restart(place: Place) -> None:

@@ -108,6 +108,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (failing.an_object_fails_the_core_again_and_again, 27, "has ended the extender 3 times"),
     (failing.the_quarantine_evicts_a_running_gang, 434, "is suspended because of a node that is left out"),
     (failing.what_is_left_out_is_never_taken_in_again, 27, "at rest: .* is left out|at rest: the extender knows"),
+    (failing.what_is_taken_in_again_is_not_woken, 6015339, "at rest: pod there.* waits, and has room on"),
     (asking.calls_answered_twice, 1, "is answered, but is not open"),
     (asking.failed_binding_called_a_success, 3, "was called a success, but the pod is on None"),
     (asking.held_calls_never_refused, 3, "was held until kube-scheduler gave it up"),

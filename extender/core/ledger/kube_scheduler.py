@@ -115,17 +115,26 @@ def too_few_held(workload: Workload, *, cut_short: bool) -> str:
 
 
 GANG_WAITS = "Muster: the gang of this pod has no placement yet"
-"""The text must not vary: kube-scheduler retries a pod at once when the text of its refusal changes."""
+ROOM_RESERVED = "Muster: the room here is kept for a gang that is starting"
+LEFT_OUT = "Muster has failed on this version of the pod, and leaves it out until it changes"
+REFUSALS = GANG_WAITS, ROOM_RESERVED, LEFT_OUT
+"""The texts with which Muster refuses pods. They must not vary: kube-scheduler retries a pod at once when the text of
+its refusal changes."""
 
 _LONGEST = 300
-_OURS = re.compile(r"\d+ OURS, |, \d+ OURS|\d+ OURS".replace("OURS", re.escape(GANG_WAITS)))
+_OURS = re.compile(r"\d+ OURS, |, \d+ OURS|\d+ OURS".replace("OURS", f"(?:{'|'.join(map(re.escape, REFUSALS))})"))
 _COUNTED = re.compile(r"[^:]*: \d+ ")
 """Text like ``"0/4 nodes are available: 3 "``, before the text of a plugin about that number of nodes."""
 
 
 def words_of(pod: Pod) -> str:
     """The message of the pod's PodScheduled condition, in printable ASCII; empty unless only plugins refused it."""
-    return "" if pod.refusal is None or GANG_WAITS in pod.refusal else _printable(pod.refusal)
+    return "" if pod.refusal is None or refusals_by_muster(pod) else _printable(pod.refusal)
+
+
+def refusals_by_muster(pod: Pod) -> list[str]:
+    """The texts in the pod's PodScheduled condition with which Muster has refused it."""
+    return [text for text in REFUSALS if text in (pod.refusal or "")]
 
 
 def parked(pod: Pod, tenants: Tenants) -> bool:

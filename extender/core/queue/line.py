@@ -22,7 +22,7 @@ from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.devices import Devices
-from extender.core.ledger.kube_scheduler import KubeQueue
+from extender.core.ledger.kube_scheduler import ROOM_RESERVED, KubeQueue
 from extender.core.ledger.pending import Amounts, Entry, Own, Pending, Turn, Turns, put_off
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
 from extender.core.ledger.queues import QueueSnapshot
@@ -522,8 +522,6 @@ def in_need(
             yield key.namespace
 
 
-ROOM_RESERVED = "Muster: the room here is kept for a gang that is starting"
-"""Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
 _LOOK = 2
 
 

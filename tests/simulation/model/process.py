@@ -23,8 +23,9 @@ from extender.core.events import (
     Synced,
 )
 from extender.core.jobs.elastic import CapacityAsk
+from extender.core.ledger.kube_scheduler import LEFT_OUT
 from extender.runtime.driver import Action, Driver, Watcher
-from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
+from extender.runtime.quarantine import Quarantine, Record, Source
 from extender.runtime.requests import Failed, Response, Send
 from extender.runtime.together import Together
 from extender.simulation.clock import Timer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from extender.core.calls import Calls
 from extender.runtime import quarantine
 from extender.runtime.quarantine import Quarantine
 from tests.simulation.model import apiserver
@@ -23,3 +24,8 @@ def the_quarantine_evicts_a_running_gang(patch: pytest.MonkeyPatch) -> None:
 def what_is_left_out_is_never_taken_in_again(patch: pytest.MonkeyPatch) -> None:
     """An object that has changed is taken for the one that the core has failed on."""
     patch.setattr(quarantine, "_digest", lambda _: "")
+
+
+def what_is_taken_in_again_is_not_woken(patch: pytest.MonkeyPatch) -> None:
+    """kube-scheduler tried the pod when it changed, and not again when Muster took it in."""
+    patch.setattr(Calls, "take_up_refusal", lambda *_: None)
