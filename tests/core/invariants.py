@@ -83,7 +83,8 @@ def _wrong_with_volumes(state: State) -> Iterator[str]:
 
 def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
     members = workload.members
-    if not (len(members) or workload.reserved) and workload.job is None and workload.podsets is None:
+    empty = not (len(members) or workload.reserved) and workload.job is None and workload.podsets is None
+    if empty and state.process.recovered:
         yield "an empty workload is still known"
     for member in members:
         if state.pods.get(member.uid) is not member.pod or member.pod.group_key != workload.key:

@@ -377,6 +377,7 @@ def test_the_room_of_a_refused_member_is_kept_whichever_binding_ends_first(order
 def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> None:
     """A node that gets room back is tried again, which looks at the gang again while its room is being given back."""
     state, pods = State(), gang("train", 2)
+    state.process.counted = True
     for machine in cluster("a: 2x8"):
         state.claims.set_node(machine)
     for pod in pods:

@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.answers import Enqueued
 from extender.core.effects import Enqueue, Report
-from extender.core.events import GroupGone, GroupJobGone, GroupJobSeen
+from extender.core.events import GroupGone, GroupJobGone, GroupJobSeen, GroupSeen, Synced
 from policies.model import (
     Dialect,
     GroupJob,
@@ -22,8 +22,9 @@ from policies.model import (
     PodSets,
     Stamp,
 )
-from tests.builders import cluster, requests
+from tests.builders import cluster, gang, requests
 from tests.core.script import Script
+from tests.core.sliced import ONE
 from tests.core.taken_up import (
     JOB,
     KEY,
@@ -402,3 +403,19 @@ def test_nobody_is_awaited_in_place_of_a_pod_that_an_earlier_podgroup_has_bound(
     script.advance(1)
     assert script.reason(KEY.name) == "MembersMissing"
     assert free(script) == 2
+
+
+@pytest.mark.parametrize("seen_late", [False, True])
+def test_after_a_restart_it_is_planned_although_counting_what_pods_ask_for_takes_several_slices(
+    seen_late: bool,
+) -> None:
+    script = Script(*cluster("a: 4x8"), *gang("other", 2), limits=ONE, synced=False)
+    script.feed(GroupJobSeen(made()))
+    if not seen_late:
+        script.feed(GroupSeen(WAITS))
+    script.feed(Synced(script.now))
+    assert not script.core.state.process.counted
+    if seen_late:
+        script.feed(GroupSeen(WAITS))
+    script.advance(1)
+    assert asked(script) == 1

@@ -20,7 +20,7 @@ from extender.core.ledger.pending import Own, Pending, Starting
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Process, Store
 from extender.core.preemption.candidates import Candidates
 from extender.core.queue.planner import Plan
 from extender.core.workload.workload import Workload
@@ -154,6 +154,7 @@ class Commit:
 class Books:
     """Enters settled workloads into the books of the ledger."""
 
+    _process: Process
     _store: Store
     _room: Room
     _quotas: Quotas
@@ -165,10 +166,11 @@ class Books:
     def enter(self, workload: Workload) -> bool:
         """Enter a settled workload into the books: whether it waits, what quota it uses, and whether it may be evicted.
 
-        A workload without pods and job is forgotten. Returns whether it stays.
+        A workload without pods and job is forgotten, but not while a restart counts devices: pods that are to come
+        are not expected before that. Returns whether it stays.
         """
         key, slots, stays = workload.key, workload.members.slots, True
-        empty = not len(workload.members) and not (workload.reserved and workload.remade)
+        empty = self._process.counted and not len(workload.members) and not (workload.reserved and workload.remade)
         if empty and workload.job is None and workload.podsets is None:
             self._room.unreserve_all(workload)
             self._store.forget(key)
