@@ -329,3 +329,32 @@ def test_room_is_kept_for_pods_without_an_index_that_have_gone_until_the_status_
     train.wait(3)
     assert sum(bool(script.planned(rival)) for rival in rivals) == (2 if closed else 1)
     assert not train.stops
+
+
+def one_of_two(script: Script) -> tuple[Controlled, Pod, Pod]:
+    """A job without indexes that starts with one pod: the pod that runs, and one that waits beyond the plan."""
+    whole = job(2, indexed=False)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    runs, waits = train.create()
+    script.run([runs])
+    train.wait(3)
+    return train, runs, waits
+
+
+@pytest.mark.parametrize("status_first", [False, True])
+def test_a_pod_beyond_the_plan_gets_the_slot_of_one_that_has_ended_well_whatever_the_watch_shows_first(
+    status_first: bool,
+) -> None:
+    script = Script(*cluster("a: 1x8"), limits=LIMITS)
+    train, runs, waits = one_of_two(script)
+    if status_first:
+        train.show(closed=1)
+        script.change(script.pods[runs.uid], phase="Succeeded")
+    else:
+        finish(train, runs)
+    script.gone(script.pods[runs.uid])
+    train.wait(3)
+    for each in (train, restarted(train)):
+        (slot,) = each.script.gang("job").members.slots.templates
+        assert each.script.gang("job").members.slots.pods(slot) == [waits.uid]

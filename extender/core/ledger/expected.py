@@ -177,15 +177,19 @@ class ExpectedPods:
             self._pending.wake(Config(workload.key.namespace))
 
     def fill_vacant_slots(self, workload: Workload, record: JobRecord) -> None:
-        """Give vacant slots to pods without an index that are beyond the plan.
+        """Give vacant slots to pods without an index that are beyond the plan, then mark as done what stays vacant.
 
         A slot is vacant if a smaller job has dropped it or its pod has succeeded, so that no other pod comes for it.
+        The result is the same after a restart, and whether the pod's success or the job's status is shown first.
         """
         slots = workload.members.slots
+        if slots.surplus:
+            self._take_vacant_slots(workload, record)
         if slots.in_turn or (slots.lacking and record.seen.closed):
             self.finish(workload)
-        if not slots.surplus:
-            return
+
+    def _take_vacant_slots(self, workload: Workload, record: JobRecord) -> None:
+        slots = workload.members.slots
         for podset in (podset for podset in record.seen.podsets.podsets if not podset.indexed):
             name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
             live = [
