@@ -358,3 +358,14 @@ def test_a_pod_beyond_the_plan_gets_the_slot_of_one_that_has_ended_well_whatever
     for each in (train, restarted(train)):
         (slot,) = each.script.gang("job").members.slots.templates
         assert each.script.gang("job").members.slots.pods(slot) == [waits.uid]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pod_in_the_slot_of_one_that_has_ended_well_says_why_it_waits_when_its_node_is_gone(restarts: bool) -> None:
+    script = Script(*cluster("a: 1x8"), *cluster("b: 1x1"), limits=LIMITS)
+    train, runs, _ = one_of_two(script)
+    finish(train, runs)
+    script.drop("a-0")
+    script.gone(script.pods[runs.uid])
+    train.wait(3)
+    assert (restarted(train) if restarts else train).script.reason("job") == "NoRoom"

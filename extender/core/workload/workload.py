@@ -430,10 +430,10 @@ class Workload:
     def planned_minimum(self) -> int | None:
         """How many members need a node before any may start: all waves together.
 
-        At least as many as the podsets need, and as the PodGroup says.
+        At least as many as the podsets need, and as have to start together.
         """
-        stated = self.group.min_member if self.group is not None else 0
-        return self.min_member if self.podsets is None else max(self.podsets.minimum, stated)
+        together = self.min_member
+        return together if self.podsets is None else max(self.podsets.minimum, together or 0)
 
     @property
     def priority(self) -> int:
