@@ -30,7 +30,8 @@ Room = dict[str, dict[str, int]]
 class Sight:
     """A gang.
 
-    ``needed``: None while no member states it, or they disagree.
+    ``needed``: None while no member states it, or they disagree. Of a job, the lesser of what its pods and it state.
+    ``by_job``: how many start together by the job alone, which may have been edited since its pods were made.
     ``finished``: members that have succeeded, and may be gone.
     ``parts``: of a job of several podsets, how many of each start together, by series.
     ``later``: the other series.
@@ -47,6 +48,7 @@ class Sight:
     roles: Mapping[str, int] = field(default_factory=dict)
     coming: tuple[Pod, ...] = ()
     together: int = 0
+    by_job: int = 0
 
     @property
     def bound(self) -> tuple[Pod, ...]:
@@ -68,14 +70,19 @@ class Sight:
         there = {slot(pod): pod for pod in (*pods, *self.finished)}
         return self.needed is not None and len(there) >= self.needed and not self.lacks(there.values())
 
+    def surely_enough(self, pods: Iterable[Pod]) -> bool:
+        """Whether these pods make up the quorum by the pods' statement and by that of the job, whichever is larger."""
+        return self.needed is not None and replace(self, needed=max(self.needed, self.by_job)).enough(pods)
+
     def lacks(self, pods: Iterable[Pod]) -> str:
         """The first podset or role with too few of these pods, one for each slot.
 
-        Podsets do not count once pods of a later wave exist.
+        Podsets do not count once pods of a later wave exist, or where fewer pods are needed than all podsets start.
         """
         there = list(pods)
         series, roles = Counter(pod.series for pod in there), Counter(map(role_of, there))
-        parts = {} if any(series[name] for name in self.later) else self.parts
+        total_only = any(series[name] for name in self.later) or (self.needed or 0) < sum(self.parts.values())
+        parts = {} if total_only else self.parts
         short = [(series[name], least, f"podset {name!r}") for name, least in parts.items()]
         short += [(roles[name], least, f"role {name!r}") for name, least in self.roles.items()]
         return next((f"{count} of {least} of {what}" for count, least, what in short if count < least), "")
@@ -195,10 +202,10 @@ def look(
     stated, first = needed, min(podset.wave for podset in sets)
     needed = job.first_wave if stated is None else min(stated, job.first_wave)
     parts = {podset.name: min(podset.minimum, podset.size) for podset in sets if podset.wave == first}
-    if len(job.podsets) < 2 or needed < sum(parts.values()):
+    if len(job.podsets) < 2:
         parts = {}
     later = tuple(podset.name for podset in job.podsets if podset.wave > first)
-    return Sight(needed, live, tuple(finished), parts, later)
+    return Sight(needed, live, tuple(finished), parts, later, by_job=job.first_wave)
 
 
 def _owner_of(live: Sequence[Pod], owners: Mapping[GroupKey, GangOwner]) -> GangOwner | None:

@@ -29,7 +29,8 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
     others = any(posted.group == key for posted in claims.posting.values()) or any(
         uid != effect.uid and uid in shown.pods and shown.pods[uid].group_key == key for uid in claims.calls.values()
     )
-    if not complete and whole and not others:
+    # A job may have been edited since its pods were made: where both numbers differ, either may be the quorum.
+    if not complete and sight.surely_enough((*sight.bound, pod)) and not others:
         return f"{effect.uid} makes its gang whole, is the last of the release, and is not stamped so"
     return None
 

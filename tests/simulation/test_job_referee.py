@@ -42,6 +42,7 @@ from tests.simulation.referee import Referee
 from tests.simulation.rest import judge_jobs
 from tests.simulation.shown import GANG_UID
 from tests.simulation.sight import left_over, look
+from tests.simulation.stamps import judge_stamp
 from tests.simulation.terms import Terms
 
 
@@ -218,7 +219,7 @@ def test_a_job_whose_first_wave_is_made_larger_is_at_rest_without_the_second_one
 
 
 @pytest.mark.parametrize(
-    ("series", "enough"), [("aaa", False), ("ab", True), ("abb", True), ("a", False), ("ac", True)]
+    ("series", "enough"), [("aaa", False), ("ab", True), ("abb", True), ("aab", True), ("a", False), ("ac", True)]
 )
 def test_the_quorum_of_a_job_is_counted_by_podset(series: str, enough: bool) -> None:
     """A pod of a and one of b start together, and c comes when they run: the pods of b may have ended before."""
@@ -230,6 +231,20 @@ def test_the_quorum_of_a_job_is_counted_by_podset(series: str, enough: bool) -> 
     edited = (replace(sets[0], minimum=2), *sets[1:])
     sight = look(pods, {}, {key("job-train"): PodSets(key("job-train"), edited)})
     assert sight.enough(pods) is (len(pods) > 1), "its pods ask for two, of whichever podset"
+    assert sight.surely_enough(pods) is (series == "aab"), "the job asks for two of a and one of b"
+
+
+@pytest.mark.parametrize(("bound", "due"), [(1, False), (2, True)])
+def test_the_stamp_of_a_whole_release_is_due_once_the_larger_job_is_whole_too(bound: int, *, due: bool) -> None:
+    """The pods were made when two of them were to start together, and now three are."""
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    pods = [life.pod(index) for index in range(3)]
+    life.show(podsets=batch(3).podsets)
+    for pod, name in zip(pods[:bound], ("a-0", "a-1"), strict=False):
+        life.tell(PodSeen(replace(pod, node=name)))
+    complaint = judge_stamp(posting(pods[bound], "a-2"), life.shown, life.claims)
+    assert ("is not stamped so" in (complaint or "")) is due
 
 
 def test_nobody_can_say_what_a_job_keeps_for_its_slots_while_a_pod_beyond_them_is_led_and_another_waits() -> None:
