@@ -69,14 +69,19 @@ class Admission:
     def adopt(self, pods: Iterable[Pod]) -> None:
         """Record the pods that exist when the job is admitted. ``pods``: those of its gang.
 
-        A pod that was terminating at that time, where there is no slot, fills no slot: another pod comes for it. The
-        same holds for a succeeded pod without an index. An earlier life may have planned more pods than the job
-        wants now. Without indexes the controller may have kept any of them: their nodes are dropped first.
+        A pod that was terminating at the start fills no slot: another pod comes for it. The same holds for a succeeded
+        pod without an index. Of an inherited job, such a pod where there is a slot may have come after the start.
+
+        An earlier life may have planned more pods than the job wants now. Without indexes the controller may have kept
+        any of them: their nodes are dropped first.
         """
         pods = list(pods)
         ending = [pod for pod in pods if pod.deleting and pod.node]
         ending += [pod for pod in pods if pod.phase == "Succeeded" and pod.index is None]
-        self.earlier = frozenset(pod.uid for pod in ending if pod.node not in self.plan.get(pod.series, ()))
+        came_after = self.plan if self.inherited else {}
+        self.earlier = frozenset(pod.uid for pod in ending if pod.node not in came_after.get(pod.series, ()))
+        # The watches list jobs before their pods: such a pod was recorded as finished when it was shown.
+        self.done = {slot: where for slot, where in self.done.items() if slot not in self.earlier}
         own, nodes = [pod for pod in self._own(pods) if pod.live], {}
         stamps = (pod.stamp for pod in own if pod.node)
         quorums = (stamp.quorum for stamp in stamps if stamp is not None and stamp.quorum)
@@ -561,8 +566,7 @@ class Admissions:
         """
         if job.key in self.stopping or job.plan is None or job.finished:
             return
-        self.admit(job, job.plan, now, self.awaiting.tolerated(job), shown=True)
-        self.slots.of[job.key].inherited = True
+        self.admit(job, job.plan, now, self.awaiting.tolerated(job), inherited=True)
         nodes = [node for _, node, _ in self.slots.of[job.key].slots()]
         self._look_at_nodes(*nodes)
         self._look_for_others(*nodes)
@@ -672,8 +676,16 @@ class Admissions:
             if any(node in full for _, node, _ in admission.slots()):
                 admission.note("an earlier life has given its room to two jobs")
 
-    def admit(self, job: Job, plan: PlannedNodes, now: float, tolerated: Tolerated, *, shown: bool) -> None:
-        admission = Admission(job.uid, self.as_known(job.podsets), plan, now, shown=shown, tolerations=tolerated)
+    def admit(self, job: Job, plan: PlannedNodes, now: float, tolerated: Tolerated, *, inherited: bool) -> None:
+        admission = Admission(
+            job.uid,
+            self.as_known(job.podsets),
+            plan,
+            now,
+            shown=inherited,
+            inherited=inherited,
+            tolerations=tolerated,
+        )
         self.slots.of[job.key] = admission
         admission.adopt(self.slots.pods(job.key))
         for pod in self.slots.pods(job.key):

@@ -81,7 +81,7 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
     if runs and effect.node_wait is None and job.managed and not job.finished:
         if effect.job.podsets != job.podsets:
             return f"{key} is to be started with a plan for other pods"
-        admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
+        admissions.admit(job, effect.plan, now, effect.tolerations, inherited=False)
         return complaint or judge_plan(effect, admissions.known, admissions.as_known(effect.job.podsets))
     if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:
         return f"{key} is to be started as it is: {job}"
@@ -94,7 +94,7 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
     if effect.node_wait is not None:
         admissions.end(key)
         return complaint
-    admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
+    admissions.admit(job, effect.plan, now, effect.tolerations, inherited=False)
     return judge_plan(effect, admissions.known, admissions.as_known(effect.job.podsets))
 
 

@@ -86,9 +86,9 @@ class Life:
         self.claims = Claims(self.shown, 60.0, self.admissions)
         for node in before.nodes.values():
             self.tell(NodeSeen(node))
+        self.show()
         for pod in before.pods.values():
             self.tell(PodSeen(pod))
-        self.show()
         self.tell(Synced())
 
     def gpus(self, node: str) -> int:

@@ -739,12 +739,17 @@ def test_a_job_that_makes_no_more_pods_is_not_suspended_for_a_node(closed: int) 
     assert "is complete then" in (life.suspend() or "") if closed else life.suspend() is None
 
 
-def test_what_had_succeeded_before_a_job_was_started_again_stands_for_none_of_its_pods() -> None:
+@pytest.mark.parametrize(("again_on", "restarts"), [("a-0", False), ("a-0", True), ("a-1", False)])
+def test_what_had_succeeded_before_a_job_was_started_again_stands_for_none_of_its_pods(
+    again_on: str, *, restarts: bool
+) -> None:
     life = Life(batch(1, indexed=False), "a-1")
     life.show()
     life.pod(0, node="a-1", phase="Succeeded")
     life.show(suspended=True, plan=None, led=None)
-    assert not life.ask(StartJob(life.job.shown(), {"": ("a-0",)}, 1))
+    assert not life.ask(StartJob(life.job.shown(), {"": (again_on,)}, 1))
     life.show()
+    if restarts:
+        life.restart()
     life.now += 31
     assert life.suspend() is None, "its pod has not come"
