@@ -409,7 +409,10 @@ class Admissions:
         match event:
             case Synced():
                 for key, admission in self.slots.of.items():
-                    admission.adopt(self.slots.pods(key))
+                    pods = self.slots.pods(key)
+                    admission.adopt(pods)
+                    if not self.jobs[key].closed and any(pod.uid in admission.done for pod in pods):
+                        admission.note("nobody can tell whether its pods succeeded before its start")
             case PodGone(uid):
                 self.seen_at.pop(uid, None)
             case BindingPosted(uid, outcome) if outcome is not Outcome.DONE and uid in self.known.pods:

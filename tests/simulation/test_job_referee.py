@@ -739,7 +739,8 @@ def test_a_job_that_makes_no_more_pods_is_not_suspended_for_a_node(closed: int) 
     assert "is complete then" in (life.suspend() or "") if closed else life.suspend() is None
 
 
-@pytest.mark.parametrize(("again_on", "restarts"), [("a-0", False), ("a-0", True), ("a-1", False)])
+@pytest.mark.parametrize("again_on", ["a-0", "a-1"])
+@pytest.mark.parametrize("restarts", [False, True])
 def test_what_had_succeeded_before_a_job_was_started_again_stands_for_none_of_its_pods(
     again_on: str, *, restarts: bool
 ) -> None:
@@ -753,3 +754,16 @@ def test_what_had_succeeded_before_a_job_was_started_again_stands_for_none_of_it
         life.restart()
     life.now += 31
     assert life.suspend() is None, "its pod has not come"
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_pod_that_succeeded_on_a_planned_node_before_a_restart_is_missed_unless_the_status_counts_it(
+    *, counted: bool
+) -> None:
+    life = Life(batch(1, indexed=False), "a-0")
+    life.show()
+    life.pod(0, node="a-0", phase="Succeeded")
+    life.show(done=frozenset({life.job.podsets[0].slot(0)} if counted else ()))
+    life.restart()
+    life.now += 31
+    assert ("without a cause" in (life.suspend() or "")) is counted
