@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Evict, Milestone, Reserve
-from extender.core.events import GroupJobSeen, Synced
+from extender.core.events import GroupJobSeen, PodGone, Synced
 from extender.core.limits import Limits, Preempts
 from tests.builders import cluster, gang, key, node, single
-from tests.core.preempting import ON, Cluster, running
+from tests.core.preempting import ON, Cluster, lacks, running
 from tests.core.script import Script
+from tests.core.sliced import step
 from tests.core.taken_up import KEY, WAITS, made
 
 
@@ -202,6 +203,49 @@ def test_room_elsewhere_ends_it() -> None:
     script.see(high)
     script.see(*cluster("b: 1x8"))
     assert script.planned(high[0]) == "b-0"
+    assert script.kept is None
+
+
+def test_room_elsewhere_for_its_quorum_ends_it_while_more_members_wait() -> None:
+    script = Cluster(*cluster("a: 1x8"), writes=False)
+    running(script, "low", 1)
+    high = gang("high", 2, min_member=1, priority=10)
+    script.see(high)
+    (reserve,) = script.written
+    script.see(*cluster("b: 1x8"))
+    assert sorted(bool(script.planned(pod)) for pod in high) == [False, True]
+    assert script.kept is None
+    script.write(reserve)
+    assert not script.evicted
+
+
+def test_it_has_not_failed_if_more_members_than_its_quorum_find_no_room() -> None:
+    """Seed 6020392: the gang had started, and the reason of its last member was that the eviction had failed."""
+    script = Cluster(*cluster("a: 1x8"))
+    low = running(script, "low", 1)
+    high = gang("high", 2, min_member=1, priority=10)
+    script.see(high)
+    script.leave(*low)
+    script.advance(1)
+    assert sorted(bool(script.planned(pod)) for pod in high) == [False, True]
+    assert script.kept is None
+    assert not script.milestones(Milestone.UNRESERVED)
+    assert "eviction" not in lacks(script, "high")
+
+
+def test_its_room_is_kept_while_a_plan_for_more_than_its_quorum_is_committed_in_steps() -> None:
+    script = Cluster(*cluster("a: 130x1"), limits=replace(ON, slice_units=1))
+    low = running(script, "low", 40, gpus=1)
+    high = gang("high", 130, min_member=95, gpus=1, priority=10)
+    script.see(high)
+    for pod in low:
+        script.feed(PodGone(pod.uid))
+    while not script.gang("high").filling:
+        step(script)
+    assert script.gang("high").has_promised_quorum
+    assert script.kept is not None
+    script.advance(1)
+    assert all(script.planned(pod) for pod in high)
     assert script.kept is None
 
 

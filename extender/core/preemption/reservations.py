@@ -430,11 +430,17 @@ class Reservations:
         return preemption
 
     def _waits(self, key: GroupKey, preemption: Preemption) -> bool:
-        """Whether the preemptor exists and still lacks its room."""
+        """Whether the preemptor exists and still lacks its room.
+
+        Members beyond its quorum wait without a reservation.
+        """
         if self._namespaces.ending(key.namespace) is not None:
             return False
         if not preemption.alone:
-            return key in self._workloads and key in self._pending.keys
+            workload = self._workloads.get(key)
+            if workload is None or key not in self._pending.keys:
+                return False
+            return workload.filling or not workload.has_promised_quorum
         pod = self._pods.get(preemption.written_on)
         return pod is not None and pod.live and not pod.node and self._claims.get(pod.uid) is None
 
