@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.limits import Limits
+from extender.core.workload.slots import Stage
 from policies.model import Job, Pod, PodSet
 from tests.builders import cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job, template
@@ -361,11 +362,37 @@ def test_a_pod_beyond_the_plan_gets_the_slot_of_one_that_has_ended_well_whatever
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_pod_in_the_slot_of_one_that_has_ended_well_says_why_it_waits_when_its_node_is_gone(restarts: bool) -> None:
+def test_a_pod_for_the_slot_of_one_that_has_ended_well_says_why_it_waits_when_its_node_is_gone(restarts: bool) -> None:
     script = Script(*cluster("a: 1x8"), *cluster("b: 1x1"), limits=LIMITS)
     train, runs, _ = one_of_two(script)
     finish(train, runs)
     script.drop("a-0")
     script.gone(script.pods[runs.uid])
     train.wait(3)
-    assert (restarted(train) if restarts else train).script.reason("job") == "NoRoom"
+    script = (restarted(train) if restarts else train).script
+    assert script.gang("job").reached(Stage.BOUND) == 1
+    assert "1 more member waits: 0 of 1 members fit at once" in script.message("job")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pod_beyond_the_plan_displaces_none_that_has_ended_well_where_there_is_no_room_for_it(restarts: bool) -> None:
+    """Otherwise too few count, and the job is suspended with the pod that runs."""
+    script = Script(*cluster("a: 4x8"), limits=LIMITS)
+    whole = job(4, indexed=False)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=2),))
+    train = Controlled(script, replace(whole, podsets=least))
+    done, runs, *lost = train.run()
+    for pod in [script.pods[pod.uid] for pod in lost]:
+        script.gone(script.pods[pod.uid])
+        script.drop(str(pod.node))
+        script.see(replace(reborn(pod), index=None))
+    train.wait(3)
+    finish(train, done)
+    script.drop(str(script.pods[done.uid].node))
+    script.gone(script.pods[done.uid])
+    train.wait(3)
+    for each in (train, restarted(train)) if restarts else (train,):
+        assert not each.stops
+        assert each.script.gang("job").reached(Stage.BOUND) == 2
+        assert each.script.bound([runs])
+        assert "2 more members wait" in each.script.message("job")

@@ -426,6 +426,7 @@ class Jobs:
         if record.plan is None:
             return ""
         self._note_end(workload, record)
+        self._expected.cede_dropped_slots(workload, record)
         self._expected.expect(workload, self._expected.still_planned(workload, record))
         self._expected.fill_vacant_slots(workload, record)
         self.upkeep.promise_again(workload, record, now)

@@ -78,7 +78,7 @@ class Upkeep:
                 )
             ):
                 self._promise(workload, slot, pod, node, now)
-            elif admitted and self._makes_room(workload, node):
+            elif (admitted and self._makes_room(workload, node)) or self._expected.cede_slots(workload, record, [slot]):
                 continue
             elif not needed or record.over or record.closed:
                 record.drop_slots((slot,))

@@ -94,32 +94,71 @@ class ExpectedPods:
             self._pending.wake(Own(workload.key, recompute=True))
 
     def _closed(self, workload: Workload, record: JobRecord) -> list[SlotKey]:
-        """Choose vacant slots of pods without an index that no pod fills any more. Their number is in the job, or
-        follows from its pods."""
+        """Choose vacant slots of pods without an index that no pod fills any more."""
+        counts = self._closed_counts(workload, record).items()
+        return [slot for podset, count in counts if count for slot in self._closed_of(workload, record, podset, count)]
+
+    @staticmethod
+    def _closed_counts(workload: Workload, record: JobRecord) -> dict[str, int]:
+        """How many slots of each podset without indexes no pod fills any more, less those whose pods have succeeded.
+
+        Their number is in the job, or follows from its pods.
+        """
         slots, newest = workload.members.slots, dict[str, Pod]()
         for member in workload.members.live.values():
             if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
                 newest[member.pod.identity[0]] = member.pod
+        ended = Counter[str]()
         podsets = dict.fromkeys(slot[0] for slot in slots.templates if slot[0] not in slots.indexed)
-        counts = ((podset, max(record.seen.closed, slots.closed(podset, newest.get(podset)))) for podset in podsets)
-        return [slot for podset, count in counts if count for slot in self._closed_of(workload, record, podset, count)]
+        for slot in slots.templates:
+            uids = slots.pods(slot)
+            ended[slot[0]] += bool(uids) and not any(uid in workload.members.live for uid in uids)
+        return {
+            podset: max(0, max(record.seen.closed, slots.closed(podset, newest.get(podset))) - ended[podset])
+            for podset in podsets
+        }
 
     def _closed_of(self, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
-        """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded.
-
-        Slots that were chosen the last time come first, then slots without room.
-        """
+        """Choose ``count`` vacant slots of a podset: first those chosen the last time, then those without room."""
         slots, claims, plan = workload.members.slots, self._claims, record.plan or {}
 
         def has_room(slot: SlotKey) -> bool:
             node, pod = plan.get(slot, ""), workload.constrained(slots.templates[slot])
             return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
 
-        pods = {slot: slots.pods(slot) for slot in slots.templates if slot[0] == podset}
-        ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in pods.values())
-        free = [slot for slot, uids in pods.items() if not uids]
+        free = [slot for slot in slots.templates if slot[0] == podset and not slots.pods(slot)]
         free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
-        return free[: max(0, count - ended)]
+        return free[:count]
+
+    def cede_dropped_slots(self, workload: Workload, record: JobRecord) -> None:
+        """Cede slots that the plan has just dropped to pods that have succeeded, as ``cede_slots`` does."""
+        slots, plan = workload.members.slots, record.plan or {}
+        dropped = [slot for slot in slots.lacking if slot in slots.templates and slot not in plan]
+        self.cede_slots(workload, record, dropped)
+
+    def cede_slots(self, workload: Workload, record: JobRecord, without_room: Sequence[SlotKey]) -> bool:
+        """Cede slots without room to pods that have succeeded, while fewer slots are done than those.
+
+        A pod beyond the plan takes the slot of one that has succeeded for its room. Without that it waits beyond the
+        plan again, and the one that has succeeded counts. Returns whether any slot is ceded.
+        """
+        slots = workload.members.slots
+        if not without_room or not (record.seen.closed or slots.in_turn):
+            return False
+        nodes = {**record.seen.podsets.by_slot(record.seen.plan or {}), **(record.plan or {})}
+        lacking = Counter(self._closed_counts(workload, record))
+        lacking.subtract(slot[0] for slot in slots.done)
+        ceded = dict[SlotKey, str]()
+        for slot in without_room:
+            if lacking[slot[0]] > 0 and slot in nodes:
+                lacking[slot[0]] -= 1
+                ceded[slot] = nodes[slot]
+                for uid in slots.pods(slot):
+                    self._store.enlist(replace(workload.members[uid].pod, index=None), has_slot=True)
+        if ceded:
+            record.restore_slots(ceded)
+            self.finish(workload)
+        return bool(ceded)
 
     def still_planned(self, workload: Workload, record: JobRecord) -> PodSets | None:
         """The podsets for which the job has nodes.

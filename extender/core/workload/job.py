@@ -252,6 +252,11 @@ class JobRecord:
         self.plan = {slot: node for slot, node in (self.plan or {}).items() if slot not in slots}
         self.planned = self._planned_by(self.plan)
 
+    def restore_slots(self, slots: Mapping[SlotKey, str]) -> None:
+        """Take dropped slots into the plan again, with these nodes."""
+        self.plan = {**(self.plan or {}), **slots}
+        self.planned = self._planned_by(self.plan)
+
     def move(self, slot: SlotKey, node: str) -> None:
         """Set the node of a slot that has got a pod of another slot; an empty node changes nothing."""
         if node:
