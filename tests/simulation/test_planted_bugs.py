@@ -203,11 +203,6 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.pods_before_a_job_give_it_no_time, 846, "is started over .* yet in its queue"),
     (jobs.starts_that_broke_off_are_left_to_whoever_started_the_job_again, 398000170, "is bound in part"),
     (jobs.jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again, 2150, "could have been planned for"),
-    (
-        jobs.pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted,
-        450021060,
-        "could have been planned for",
-    ),
     (jobs.names_of_pods_do_not_matter, 480000068, "is to be started while .* of its last start are there"),
     (jobs.room_of_a_pod_that_has_ended_is_not_kept_for_the_next_one, 472004316, "where the room is being bound"),
     (jobs.nobody_looks_again_before_a_start_that_had_to_wait, 85514, "lets in no order of"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from extender.core.ledger.quotas import Quotas
 from extender.core.preemption.preempt import Preempting
 from extender.core.workload import additions
 from extender.core.workload.additions import Additions, PodDemand
-from extender.core.workload.job import JobRecord, JobWrite
+from extender.core.workload.job import JobRecord
 from extender.core.workload.members import Member, Members, WhyFinishedCounts
 from extender.core.workload.shape import Flavoring
 from extender.core.workload.slots import Slots
@@ -237,19 +236,6 @@ def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytes
 def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
     """The jobs are parked without a time to look again."""
     patch.setattr(Creation, "rests_until", lambda self, key: 0.0)
-
-
-def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """The start's pods are awaited until the watch shows it, though no pod comes, and creation seems ever slower."""
-    for limit in ("_GAP_S", "_QUIET_S"):
-        patch.setattr(f"extender.core.ledger.creation.{limit}", inf)
-    real = Jobs._count_uncreated
-
-    def count(self: Jobs, workload: Workload, record: JobRecord, now: float) -> None:
-        if record.writing is not JobWrite.START or not record.written:
-            real(self, workload, record, now)
-
-    patch.setattr(Jobs, "_count_uncreated", count)
 
 
 def room_of_a_pod_that_has_ended_is_not_kept_for_the_next_one(patch: pytest.MonkeyPatch) -> None:
