@@ -224,15 +224,17 @@ class Run:
         extender = self.world.extender
         return extender is not None and extender.quarantine.next_trial_s is not None
 
-    def _activity(self) -> tuple[int, int]:
-        """How much was written, and how often kube-scheduler has tried a pod.
+    def _activity(self) -> tuple[int, int, int]:
+        """How much was written, how often kube-scheduler has tried a pod, and how many objects the core knows in part.
 
+        An object that the core takes in late is as new to it as one that was written then.
         A kube-scheduler that samples the nodes counts other nodes each time, and its new words make it try again.
         """
-        api, scheduler = self.world.api, self.world.scheduler
+        api, scheduler, extender = self.world.api, self.world.scheduler, self.world.extender
+        left_out = len(extender.quarantine.left_out()) if extender is not None else 0
         if not self.plan.profile.sees_all(len(api.nodes)):
-            return api.version - self._past.written - self._reworded, 0
-        return api.version - self._past.written, scheduler.cycles if scheduler else 0
+            return api.version - self._past.written - self._reworded, 0, left_out
+        return api.version - self._past.written, scheduler.cycles if scheduler else 0, left_out
 
     def _run(self, until: float) -> None:
         clock = self.world.clock

@@ -10,6 +10,7 @@ from policies.model import Taint
 from tests.builders import node, requests
 from tests.simulation.campaign import Run, play
 from tests.simulation.drawing import draw
+from tests.simulation.model.changes import Kind
 from tests.simulation.model.job_specs import JobSpec, Role
 
 SEEDS, CHUNK = 320, 16
@@ -48,6 +49,25 @@ def test_a_run_comes_to_rest_although_kube_scheduler_says_something_else_of_each
     assert run.world.scheduler.cycles > cycles, "it is tried still"
     assert run._activity() == before
     run.world.api.touch_pod(next(iter(run.world.api.pods)), nominated_node="n000", refusal="something else")
+    assert run._activity() != before
+
+
+def test_a_run_rests_only_once_all_that_the_core_takes_in_late_has_had_its_time() -> None:
+    """A node that has failed the core twice has been changed: nobody writes anything when it is shown in full."""
+    run = Run(replace(draw(32), faults=()), every=0)
+    run.play()
+    api, clock = run.world.api, run.world.clock
+    uid = next(iter(api.changes[Kind.NODES]))
+    for _ in range(2):
+        api.failing[uid] = ""
+        run.trouble.edit(uid)
+        run._run(clock.now + 10)
+        run.trouble.mend(uid)
+        run._run(clock.now + 10)
+    assert run._awaits_trial()
+    before = run._activity()
+    run._run(clock.now + 100)
+    assert not run._awaits_trial()
     assert run._activity() != before
 
 
