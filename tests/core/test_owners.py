@@ -352,6 +352,23 @@ def test_room_that_is_no_more_is_not_kept(order: Order) -> None:
     assert script.bound(pods[1:]) == ["b-0"]
 
 
+@pytest.mark.parametrize("order", [Order.ONE_BY_ONE, Order.LEADER_FIRST])
+def test_what_is_lost_of_kept_room_is_found_again_pod_by_pod(order: Order) -> None:
+    """Three of six had to find room before the first one could start; then the nodes of two lose a GPU each."""
+    seen = owner(6, order=order, minimum=3)
+    assert seen.podset is not None
+    pods = [owned(number) for number in range(2)]
+    script = scripted(replace(seen, podset=replace(seen.podset, minimum=3)), pods[0], nodes="a: 3x8")
+    script.run(pods[:1])
+    for name in {"a-0", "a-1", "a-2"} - set(script.bound(pods[:1])):
+        script.see(replace(script.core.state.claims.nodes[name], allocatable=requests(7)))
+    script.see(pods[1])
+    assert script.planned(pods[1]) == ""
+    script.see(*cluster("b: 1x8"))
+    script.run(pods[1:])
+    assert script.bound(pods[1:]) == ["b-0"]
+
+
 def test_room_that_others_take_while_one_is_being_bound_is_not_kept() -> None:
     """A worker that comes then is not steered to its reserved node, where a pin would keep it permanently."""
     pods = [owned(number, size=3, series="000000005") for number in range(3)]

@@ -24,7 +24,7 @@ from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
 from extender.core.limits import Limits
 from extender.core.workload.shape import Demand, Flavoring, PodSetKey, Shape, is_hidden, of_gang, of_job, podset_key
-from extender.core.workload.slots import lacking_roles
+from extender.core.workload.slots import Stage, lacking_roles
 from extender.core.workload.workload import Workload
 from policies.model import CLIQUE, UNCONSTRAINED, GroupKey, Order, Pod, Selection, SlotKey, Topology
 from policies.model.queues import ClusterQueue
@@ -61,11 +61,14 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
     short = False
     for podset in workload.podsets.podsets:
         ours = [pod for pod in pods if pod.identity[0] == podset.prefix]
-        first += ours[: podset.minimum]
-        others += ours[podset.minimum :]
+        # A workload that has started places missing pods one by one, whatever its podsets lack.
+        promised = workload.members.slots.reached(Stage.PROMISED, podset.prefix)
+        lacking = 0 if workload.release.complete else max(0, podset.least - promised)
+        first += ours[:lacking]
+        others += ours[lacking:]
         placed = [pod.wave for pod in ours if pod.uid in nodes]
         last = max(placed, default=0)
-        short = short or len(placed) < podset.least or any(pod.wave < last and pod.uid not in nodes for pod in ours)
+        short = short or len(placed) < lacking or any(pod.wave < last and pod.uid not in nodes for pod in ours)
     # The PodGroup may ask for more than the podsets do together.
     return _filled_up(workload, first, others) if short else []
 
