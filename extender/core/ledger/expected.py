@@ -146,11 +146,13 @@ class ExpectedPods:
         if not without_room or not (record.seen.closed or slots.in_turn):
             return False
         nodes = {**record.seen.podsets.by_slot(record.seen.plan or {}), **(record.plan or {})}
-        lacking = Counter(self._closed_counts(workload, record))
-        lacking.subtract(slot[0] for slot in slots.done)
+        lacking = {
+            podset: count - sum(slot[0] == podset for slot in slots.done)
+            for podset, count in self._closed_counts(workload, record).items()
+        }
         ceded = dict[SlotKey, str]()
         for slot in without_room:
-            if lacking[slot[0]] > 0 and slot in nodes:
+            if lacking.get(slot[0], 0) > 0 and slot in nodes:
                 lacking[slot[0]] -= 1
                 ceded[slot] = nodes[slot]
                 for uid in slots.pods(slot):
