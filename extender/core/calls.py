@@ -22,7 +22,7 @@ from extender.core.queue.line import Singles
 from extender.core.workload.members import Step
 from extender.core.workload.release import BindCalls
 from policies.model import Pod
-from policies.steps import AT_ONCE, Steps
+from policies.steps import AT_ONCE, Steps, batched
 
 
 @dataclass(eq=False)
@@ -78,9 +78,8 @@ class Calls:
 
     def recover(self) -> Steps[None]:
         """Take up the refusals of an earlier process, once calls are answered."""
-        pods = list(self._store.pods)
-        for at in range(0, len(pods), AT_ONCE):
-            for uid in pods[at : at + AT_ONCE]:
+        for uids in batched([*self._store.pods]):
+            for uid in uids:
                 if (pod := self._store.pods.get(uid)) is not None:
                     self.take_up_refusal(pod)
             yield AT_ONCE // 8

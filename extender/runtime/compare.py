@@ -133,7 +133,7 @@ class Moment:
     decided: bool
     """No cycle was due, so every waiting workload had had its turn."""
     outdated: bool
-    """Room or quota was taken since: workloads wait all the same, and may lack something else by now."""
+    """Room or quota was taken since: workloads wait all the same, and may lack something else now."""
 
     @classmethod
     def of(cls, core: Engine, now: float) -> Moment:

@@ -1,4 +1,4 @@
-"""What the core remembers instead of working it out again, compared with what it would find now.
+"""The results that the core remembers instead of working them out again, compared with what it would find now.
 
 As long as the last forecast, or the order of a workload, is said to be valid, both are the same.
 """

@@ -178,7 +178,7 @@ def test_a_policy_sees_members_and_gpus(small: list[Pod]) -> None:
 
 
 def test_a_gang_that_grows_loses_its_place() -> None:
-    """Its place is remembered as long as nothing about it changes."""
+    """The place of a gang is remembered as long as nothing about it changes."""
     runs, grows, large = gang("runs", 6), gang("grows", 8, min_member=2), gang("large", 6)
     begun = Script(*cluster("a: 6x8"), *runs, policies=replace(OURS, queue=SmallFirst()))
     begun.run(runs)
@@ -193,7 +193,7 @@ def test_a_gang_that_grows_loses_its_place() -> None:
 
 
 def test_the_place_of_a_job_goes_with_it() -> None:
-    """Its pods stay, and were created later."""
+    """The pods of the job stay, and were created later."""
     turns, left = Turns(FailedCreation(), OURS.queue), Workload(key("left"))
     left.members.put(replace(gang("left", 1)[0], created=20.0))
     left.follow_job(job(1))

@@ -53,7 +53,7 @@ def test_a_run_comes_to_rest_although_kube_scheduler_says_something_else_of_each
 
 
 def test_a_run_rests_only_once_all_that_the_core_takes_in_late_has_had_its_time() -> None:
-    """A node that has failed the core twice has been changed: nobody writes anything when it is shown in full."""
+    """A node that has failed the core twice has been changed: no client writes anything when it is shown in full."""
     run = Run(replace(draw(32), faults=()), every=0)
     run.play()
     api, clock = run.world.api, run.world.clock

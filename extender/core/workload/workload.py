@@ -312,7 +312,7 @@ class Workload:
         return self.demand if self.demand is not None and self.demand.version == self.version else None
 
     def ordered_by(self, policy: Callable[[], SortKey]) -> SortKey:
-        """Its place by the queue policy, which is asked if anything has changed since the last time."""
+        """The place by the queue policy, which is asked if anything has changed since the last time."""
         if (known := self.order) is None or known[0] != self.version:
             known = self.order = self.version, policy()
         return known[1]
